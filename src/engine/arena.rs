@@ -1,0 +1,888 @@
+//! An arena for byte blocks of any size behind `u32` handles.
+//!
+//! Ids, payloads and the rest of what an order carries are byte strings of a few
+//! dozen bytes, by the million. Boxed one by one they cost a pointer of eight
+//! bytes each and whatever the server's allocator rounds up to (32 bytes for an
+//! id of 20). Here a handle costs four bytes and a block is rounded up to eight.
+//!
+//! ```text
+//!   handle = page number << 13 | unit          (a unit is 8 bytes)
+//!
+//!   table      chunks of 1024 page heads, so that no growth copies more than 40 KiB
+//!     │
+//!     ├─► page of blocks of 24 ─► [24][24][free──┐][24][free◄┘]┄┄   up to 64 KiB
+//!     ├─► page of blocks of 80 ─► [80][80][80]┄┄
+//!     ├─► page of one block of 20 000 bytes
+//!     └─► page without memory, in the list of free page numbers
+//! ```
+//!
+//! A page holds blocks of one size class: steps of 8 bytes up to 128, then eight
+//! steps a doubling (12.5 % and less) up to 8 KiB. A larger block has a page of
+//! its own, allocated exactly. The first page of a class grows from one block by
+//! doubling, so that a queue with three orders stays small; later pages are
+//! allocated whole. Pages of a class with room are a doubly linked list through
+//! the page heads. An empty page is given back, but for one spare as long as
+//! other pages of its class are in use; the class's last block takes all with it.
+//!
+//! Handles address 2^32 units, 64 KiB of them to a page: 32 GiB of small blocks,
+//! or half a million large ones.
+//!
+//! Invariants ([`Arena::check`] tests them): a page's `live` is the number of its
+//! blocks in use; every block below the filled mark is in use or in the page's
+//! free list; a page of a class is in the class's list exactly when it has room
+//! and a block in use; the spare of a class is empty.
+//!
+//! Deliberately absent: the length of what a block holds (the caller's own header
+//! in the block says it), moving blocks, and alignment (blocks are bytes).
+
+use super::slab::NIL;
+
+/// The largest block: 16 MiB.
+pub const BLOCK_BYTES_MAX: usize = 1 << 24;
+/// The largest block that shares a page with others.
+const CLASS_BYTES_MAX: usize = 1 << 13;
+/// Bytes of a page.
+const PAGE_BYTES: usize = 1 << 16;
+/// Bytes of a unit, in which blocks are placed and sized.
+const UNIT_BYTES: usize = 8;
+/// Units of a page, as a power of two.
+const UNIT_BITS: u32 = 13;
+/// Pages that can be addressed; the last one would hold the handle [`NIL`].
+const PAGES_MAX: u32 = (1 << (32 - UNIT_BITS)) - 1;
+/// Page heads of a chunk of the table, as a power of two.
+const CHUNK_BITS: u32 = 10;
+/// Page heads of a chunk of the table.
+const CHUNK_PAGES: usize = 1 << CHUNK_BITS;
+/// The end of a page's free list; units are below 8192.
+const NO_UNIT: u16 = u16::MAX;
+/// What a free block holds behind its link, so that a second removal is noticed
+/// in debug builds.
+const FREE_MARK: [u8; 6] = *b"\xfffree\xff";
+
+/// The class of a block of `len` bytes, 0 to 63; `len` is at most [`CLASS_BYTES_MAX`].
+const fn class_of(len: usize) -> u32 {
+    let units = len.div_ceil(UNIT_BYTES) as u32;
+    if units <= 16 {
+        return units.saturating_sub(1);
+    }
+    // The eighth of its doubling that the last unit lies in.
+    let doubling = (units - 1).ilog2();
+    let eighth = ((units - 1) >> (doubling - 3)) & 7;
+    16 + (doubling - 4) * 8 + eighth
+}
+
+/// Bytes of a block of a class.
+const fn block_bytes(class: u32) -> usize {
+    if class < 16 {
+        return (class as usize + 1) * UNIT_BYTES;
+    }
+    let doubling = (class - 16) / 8 + 4;
+    let eighth = (class - 16) % 8;
+    (((8 + eighth + 1) as usize) << (doubling - 3)) * UNIT_BYTES
+}
+
+/// Bytes of all blocks that fit into a page.
+const fn full_bytes(block: usize) -> usize {
+    PAGE_BYTES / block * block
+}
+
+/// The head of a page, 40 bytes.
+#[derive(Debug)]
+struct Page {
+    /// The blocks filled so far; its capacity is the page's memory.
+    data: Vec<u8>,
+    /// Bytes of a block; above [`CLASS_BYTES_MAX`] the page is one block, 0: it has no memory.
+    block: u32,
+    /// Next page with room of the class, next free page number, or [`NIL`].
+    next: u32,
+    /// The page before with room of the class, or [`NIL`].
+    prev: u32,
+    /// Blocks in use.
+    live: u16,
+    /// Unit of the first free block, or [`NO_UNIT`].
+    free: u16,
+}
+
+impl Page {
+    /// A page without memory.
+    const fn new() -> Self {
+        Self {
+            data: Vec::new(),
+            block: 0,
+            next: NIL,
+            prev: NIL,
+            live: 0,
+            free: NO_UNIT,
+        }
+    }
+
+    /// Whether every block is in use. For pages of a class.
+    fn is_full(&self) -> bool {
+        self.free == NO_UNIT && self.data.len() >= full_bytes((self.block as usize).max(1))
+    }
+
+    /// The bytes of the block at `unit`.
+    #[inline]
+    fn range(&self, unit: usize) -> std::ops::Range<usize> {
+        let start = unit * UNIT_BYTES;
+        start..start + self.block as usize
+    }
+
+    /// Whether a block in use begins at `unit`, as far as can be told in O(1).
+    fn holds(&self, unit: usize) -> bool {
+        let range = self.range(unit);
+        self.block > 0
+            && self.live > 0
+            && range.start.is_multiple_of(self.block as usize)
+            && range.end <= self.data.len()
+    }
+
+    /// Whether the block at `unit` is in the free list. O(free blocks).
+    fn is_free(&self, unit: usize) -> bool {
+        let mut free = self.free;
+        while free != NO_UNIT {
+            if usize::from(free) == unit {
+                return true;
+            }
+            free = self.link(free);
+        }
+        false
+    }
+
+    /// The free block behind the free block at `unit`.
+    fn link(&self, unit: u16) -> u16 {
+        match self.data.get(self.range(usize::from(unit))) {
+            Some([low, high, ..]) => u16::from_le_bytes([*low, *high]),
+            _ => NO_UNIT,
+        }
+    }
+}
+
+/// What is known of the pages of a class.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// First page with room and a block in use, or [`NIL`].
+    room: u32,
+    /// The empty page that keeps its memory, or [`NIL`].
+    spare: u32,
+    /// Pages with memory, the spare among them.
+    pages: u32,
+}
+
+/// The arena; see the head of the file.
+#[derive(Debug)]
+pub struct Arena {
+    /// The page heads: all chunks but the last are full.
+    chunks: Vec<Vec<Page>>,
+    /// Bytes of the chunks.
+    chunk_bytes: usize,
+    /// The classes that were ever used, in order of size.
+    classes: Vec<Class>,
+    /// Bit `c`: class `c` is among `classes`.
+    used: u64,
+    /// Page heads in the table.
+    pages: u32,
+    /// First page number without memory, or [`NIL`].
+    free_pages: u32,
+    /// Pages with memory.
+    mapped: u32,
+    /// Bytes of all pages.
+    data_bytes: usize,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Arena {
+    /// An empty arena, without allocation.
+    pub const fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            chunk_bytes: 0,
+            classes: Vec::new(),
+            used: 0,
+            pages: 0,
+            free_pages: NIL,
+            mapped: 0,
+            data_bytes: 0,
+        }
+    }
+
+    /// Stores the concatenation of `parts` and returns its handle. `None` if
+    /// that is more than [`BLOCK_BYTES_MAX`] or all handles are in use. What is
+    /// left of the block behind the parts is zero. O(bytes), and at worst the
+    /// allocation of a page or the copy of half of one.
+    pub fn insert(&mut self, parts: &[&[u8]]) -> Option<u32> {
+        let len = parts
+            .iter()
+            .fold(0_usize, |len, part| len.saturating_add(part.len()));
+        if len > BLOCK_BYTES_MAX {
+            return None;
+        }
+        if len > CLASS_BYTES_MAX {
+            self.insert_large(parts, len)
+        } else {
+            self.insert_small(parts, len)
+        }
+    }
+
+    /// The block behind a handle: as long as its class, or as it was made if it
+    /// is larger than 8 KiB. Empty for a handle that lies nowhere; a handle that
+    /// was never given out but lies in a page is answered with whatever is there.
+    #[inline]
+    pub fn get(&self, handle: u32) -> &[u8] {
+        let (number, unit) = Self::split(handle);
+        self.page(number)
+            .and_then(|page| page.data.get(page.range(unit)))
+            .unwrap_or_default()
+    }
+
+    /// As [`Arena::get`], to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, handle: u32) -> &mut [u8] {
+        let (number, unit) = Self::split(handle);
+        self.page_mut(number)
+            .and_then(|page| {
+                let range = page.range(unit);
+                page.data.get_mut(range)
+            })
+            .unwrap_or_default()
+    }
+
+    /// Frees a block; false if there is none at this handle. Freeing a block a
+    /// second time is a mistake that only debug builds notice. O(1).
+    pub fn remove(&mut self, handle: u32) -> bool {
+        let (number, unit) = Self::split(handle);
+        let Some(page) = self.page_mut(number) else {
+            return false;
+        };
+        if !page.holds(unit) {
+            return false;
+        }
+        if page.block as usize > CLASS_BYTES_MAX {
+            self.give_back(number);
+            return true;
+        }
+        let class = class_of(page.block as usize);
+        let was_full = page.is_full();
+        let range = page.range(unit);
+        if cfg!(debug_assertions)
+            && page.data.get(range.start + 2..range.start + 8) == Some(&FREE_MARK)
+        {
+            debug_assert!(!page.is_free(unit), "block {handle} freed twice");
+        }
+        let link = page.free.to_le_bytes();
+        if let Some(block) = page.data.get_mut(range)
+            && let Some((place, rest)) = block.split_first_chunk_mut::<2>()
+        {
+            *place = link;
+            if let (true, Some(mark)) = (cfg!(debug_assertions), rest.first_chunk_mut()) {
+                *mark = FREE_MARK;
+            }
+        }
+        page.free = unit as u16;
+        page.live -= 1;
+        if page.live == 0 {
+            if !was_full {
+                self.unlink(number, class);
+            }
+            self.page_emptied(number, class);
+        } else if was_full {
+            self.link(number, class);
+        }
+        true
+    }
+
+    /// Bytes on the heap, from the capacities of all parts. O(1).
+    pub const fn bytes(&self) -> usize {
+        self.data_bytes
+            + self.chunk_bytes
+            + self.chunks.capacity() * size_of::<Vec<Page>>()
+            + self.classes.capacity() * size_of::<Class>()
+    }
+
+    /// Frees all blocks and gives all memory back. O(pages).
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Page number and unit of a handle.
+    const fn split(handle: u32) -> (u32, usize) {
+        (
+            handle >> UNIT_BITS,
+            (handle & ((1 << UNIT_BITS) - 1)) as usize,
+        )
+    }
+
+    /// The head of a page.
+    #[inline]
+    fn page(&self, number: u32) -> Option<&Page> {
+        self.chunks
+            .get((number >> CHUNK_BITS) as usize)?
+            .get(number as usize & (CHUNK_PAGES - 1))
+    }
+
+    /// The head of a page, to be changed.
+    #[inline]
+    fn page_mut(&mut self, number: u32) -> Option<&mut Page> {
+        self.chunks
+            .get_mut((number >> CHUNK_BITS) as usize)?
+            .get_mut(number as usize & (CHUNK_PAGES - 1))
+    }
+
+    /// Place of a class among those in use.
+    const fn rank(&self, class: u32) -> usize {
+        (self.used & ((1 << class) - 1)).count_ones() as usize
+    }
+
+    /// What is known of a class, made if it was not used before.
+    fn class_mut(&mut self, class: u32) -> Option<&mut Class> {
+        let rank = self.rank(class);
+        if self.used & (1 << class) == 0 {
+            if self.classes.len() == self.classes.capacity() {
+                self.classes.reserve_exact(self.classes.len().max(1));
+            }
+            self.classes.insert(
+                rank,
+                Class {
+                    room: NIL,
+                    spare: NIL,
+                    pages: 0,
+                },
+            );
+            self.used |= 1 << class;
+        }
+        self.classes.get_mut(rank)
+    }
+
+    /// Stores a block that shares a page.
+    fn insert_small(&mut self, parts: &[&[u8]], len: usize) -> Option<u32> {
+        let class = class_of(len);
+        let block = block_bytes(class);
+        let state = *self.class_mut(class)?;
+        let number = match (state.room, state.spare) {
+            (NIL, NIL) => {
+                let number = self.take_page()?;
+                self.class_mut(class)?.pages += 1;
+                self.page_mut(number)?.block = block as u32;
+                self.link(number, class);
+                number
+            }
+            (NIL, spare) => {
+                self.class_mut(class)?.spare = NIL;
+                self.link(spare, class);
+                spare
+            }
+            (room, _) => room,
+        };
+        let page = self.page_mut(number)?;
+        let before = page.data.capacity();
+        let unit = if page.free == NO_UNIT {
+            let start = page.data.len();
+            if start + block > before {
+                let full = full_bytes(block);
+                let grown = if before > 0 {
+                    (before * 2).min(full)
+                } else if state.pages == 0 {
+                    block
+                } else {
+                    full
+                };
+                page.data.reserve_exact(grown - start);
+            }
+            for part in parts {
+                page.data.extend_from_slice(part);
+            }
+            page.data.resize(start + block, 0);
+            start / UNIT_BYTES
+        } else {
+            let unit = usize::from(page.free);
+            page.free = page.link(page.free);
+            let range = page.range(unit);
+            let mut rest = page.data.get_mut(range)?;
+            for part in parts {
+                let (place, behind) = rest.split_at_mut_checked(part.len())?;
+                place.copy_from_slice(part);
+                rest = behind;
+            }
+            rest.fill(0);
+            unit
+        };
+        page.live += 1;
+        let more = page.data.capacity() - before;
+        let full = page.is_full();
+        self.data_bytes += more;
+        if full {
+            self.unlink(number, class);
+        }
+        Some(number << UNIT_BITS | unit as u32)
+    }
+
+    /// Stores a block that has a page of its own.
+    fn insert_large(&mut self, parts: &[&[u8]], len: usize) -> Option<u32> {
+        let number = self.take_page()?;
+        let page = self.page_mut(number)?;
+        page.data.reserve_exact(len);
+        for part in parts {
+            page.data.extend_from_slice(part);
+        }
+        page.block = len as u32;
+        page.live = 1;
+        let bytes = page.data.capacity();
+        self.data_bytes += bytes;
+        Some(number << UNIT_BITS)
+    }
+
+    /// A page number without memory, `None` if all are in use.
+    fn take_page(&mut self) -> Option<u32> {
+        if self.free_pages != NIL {
+            let number = self.free_pages;
+            let page = self.page_mut(number)?;
+            let next = page.next;
+            *page = Page::new();
+            self.free_pages = next;
+            self.mapped += 1;
+            return Some(number);
+        }
+        if self.pages >= PAGES_MAX {
+            return None;
+        }
+        if self
+            .chunks
+            .last()
+            .is_none_or(|chunk| chunk.len() == CHUNK_PAGES)
+        {
+            if self.chunks.len() == self.chunks.capacity() {
+                self.chunks.reserve_exact(self.chunks.len().max(1));
+            }
+            self.chunks.push(Vec::new());
+        }
+        let first = self.chunks.len() == 1;
+        let chunk = self.chunks.last_mut()?;
+        let before = chunk.capacity();
+        if chunk.len() == before {
+            chunk.reserve_exact(if first {
+                before.clamp(1, CHUNK_PAGES / 2)
+            } else {
+                CHUNK_PAGES
+            });
+            self.chunk_bytes += (chunk.capacity() - before) * size_of::<Page>();
+        }
+        chunk.push(Page::new());
+        self.pages += 1;
+        self.mapped += 1;
+        Some(self.pages - 1)
+    }
+
+    /// Gives the memory of a page back and frees its number. The arena's last
+    /// page takes the table with it.
+    fn give_back(&mut self, number: u32) {
+        let free_pages = self.free_pages;
+        let Some(page) = self.page_mut(number) else {
+            return;
+        };
+        let bytes = page.data.capacity();
+        *page = Page {
+            next: free_pages,
+            ..Page::new()
+        };
+        self.free_pages = number;
+        self.data_bytes -= bytes;
+        self.mapped -= 1;
+        if self.mapped == 0 {
+            *self = Self::new();
+        }
+    }
+
+    /// A page of a class, in no list, has lost its last block: it becomes the
+    /// spare or is given back.
+    fn page_emptied(&mut self, number: u32, class: u32) {
+        if let Some(page) = self.page_mut(number) {
+            // Forgetting the free list lets the page be filled in order again.
+            page.data.clear();
+            page.free = NO_UNIT;
+        }
+        let Some(state) = self.class_mut(class) else {
+            return;
+        };
+        let spare = state.spare;
+        let in_use = state.pages - u32::from(spare != NIL) - 1;
+        if in_use > 0 && spare == NIL {
+            state.spare = number;
+            return;
+        }
+        state.pages -= 1;
+        if in_use == 0 && spare != NIL {
+            state.pages -= 1;
+            state.spare = NIL;
+            self.give_back(spare);
+        }
+        self.give_back(number);
+    }
+
+    /// Puts a page at the front of its class's list of pages with room.
+    fn link(&mut self, number: u32, class: u32) {
+        let Some(state) = self.class_mut(class) else {
+            return;
+        };
+        let next = state.room;
+        state.room = number;
+        if let Some(page) = self.page_mut(number) {
+            page.prev = NIL;
+            page.next = next;
+        }
+        if let Some(page) = self.page_mut(next) {
+            page.prev = number;
+        }
+    }
+
+    /// Takes a page out of its class's list of pages with room.
+    fn unlink(&mut self, number: u32, class: u32) {
+        let Some(page) = self.page_mut(number) else {
+            return;
+        };
+        let (prev, next) = (page.prev, page.next);
+        page.prev = NIL;
+        page.next = NIL;
+        if let Some(page) = self.page_mut(prev) {
+            page.next = next;
+        } else if let Some(state) = self.class_mut(class) {
+            state.room = next;
+        }
+        if let Some(page) = self.page_mut(next) {
+            page.prev = prev;
+        }
+    }
+
+    /// Tests the invariants at the head of the file, in tests and debug builds only.
+    /// O(blocks).
+    ///
+    /// # Panics
+    ///
+    /// If one is broken.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self) {
+        let mut in_lists = std::collections::BTreeSet::new();
+        for class in (0..64).filter(|class| self.used & (1 << class) != 0) {
+            let Some(state) = self.classes.get(self.rank(class)) else {
+                continue;
+            };
+            let mut before = NIL;
+            let mut number = state.room;
+            while let Some(page) = self.page(number) {
+                assert_eq!(
+                    page.block as usize,
+                    block_bytes(class),
+                    "block size of page {number}"
+                );
+                assert_eq!(page.prev, before, "link back from page {number}");
+                assert!(in_lists.insert(number), "page {number} is in a list twice");
+                assert!(
+                    page.live > 0 && !page.is_full(),
+                    "page {number} is not one with room"
+                );
+                before = number;
+                number = page.next;
+            }
+            if let Some(page) = self.page(state.spare) {
+                assert!(
+                    page.live == 0 && page.data.is_empty(),
+                    "the spare page {} is in use",
+                    state.spare
+                );
+            }
+            let of_class = self
+                .chunks
+                .iter()
+                .flatten()
+                .filter(|page| page.block as usize == block_bytes(class));
+            assert_eq!(
+                of_class.count(),
+                state.pages as usize,
+                "pages of class {class}"
+            );
+        }
+        assert_eq!(
+            self.classes.len(),
+            self.used.count_ones() as usize,
+            "classes"
+        );
+        let (mut bytes, mut mapped, mut total) = (0, 0, 0);
+        for (number, page) in (0..).zip(self.chunks.iter().flatten()) {
+            total += 1;
+            bytes += page.data.capacity();
+            mapped += u32::from(page.block > 0);
+            if page.block == 0 || page.block as usize > CLASS_BYTES_MAX {
+                continue;
+            }
+            let mut free = 0;
+            let mut unit = page.free;
+            while unit != NO_UNIT {
+                assert!(
+                    (usize::from(unit) * UNIT_BYTES).is_multiple_of(page.block as usize),
+                    "free block of page {number}"
+                );
+                free += 1;
+                assert!(
+                    free <= PAGE_BYTES,
+                    "the free list of page {number} is a ring"
+                );
+                unit = page.link(unit);
+            }
+            assert_eq!(
+                usize::from(page.live) + free,
+                page.data.len() / page.block as usize,
+                "blocks of page {number}"
+            );
+            let listed = in_lists.contains(&number);
+            assert_eq!(
+                listed,
+                page.live > 0 && !page.is_full(),
+                "whether page {number} is listed"
+            );
+        }
+        assert_eq!(
+            (bytes, mapped, total),
+            (self.data_bytes, self.mapped, self.pages),
+            "bytes, pages in use, pages"
+        );
+        let mut free = 0;
+        let mut number = self.free_pages;
+        while let Some(page) = self.page(number) {
+            free += 1;
+            assert!(free <= total, "the list of free pages is a ring");
+            number = page.next;
+        }
+        assert_eq!(free + mapped, total, "free page numbers");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::slab::testing::Run;
+    use super::*;
+
+    #[test]
+    fn each_length_has_the_smallest_class_that_holds_it() {
+        assert_eq!(
+            (0..16).map(block_bytes).collect::<Vec<_>>(),
+            (1..=16).map(|units| units * 8).collect::<Vec<_>>()
+        );
+        assert_eq!(block_bytes(63), CLASS_BYTES_MAX);
+        for class in 1..64 {
+            let (below, this) = (block_bytes(class - 1), block_bytes(class));
+            assert!(this > below && this % 8 == 0, "class {class}");
+            assert!(
+                this <= below + 8 || this * 8 <= below * 9,
+                "step to class {class}: {below} to {this}"
+            );
+            assert_eq!((class_of(below + 1), class_of(this)), (class, class));
+        }
+        for len in 0..=CLASS_BYTES_MAX {
+            let class = class_of(len);
+            assert!(block_bytes(class) >= len.max(1));
+            assert!(class == 0 || block_bytes(class - 1) < len, "length {len}");
+        }
+    }
+
+    #[test]
+    fn one_small_block_costs_about_a_hundred_bytes_more_than_itself() {
+        let mut arena = Arena::new();
+        assert_eq!(arena.bytes(), 0);
+        let handle = arena
+            .insert(&[b"0123456789", b"", b"01234567890123"])
+            .unwrap();
+        assert_eq!(arena.get(handle), b"012345678901234567890123");
+        assert_eq!(size_of::<Page>(), 40);
+        assert!(arena.bytes() <= 24 + 100, "{} bytes", arena.bytes());
+        assert!(arena.remove(handle));
+        assert_eq!(arena.bytes(), 0);
+    }
+
+    #[test]
+    fn lengths_around_every_limit_come_back_as_they_were() {
+        let mut arena = Arena::new();
+        let mut kept = Vec::new();
+        let limits = (0..64)
+            .map(block_bytes)
+            .chain([PAGE_BYTES, 1 << 20, BLOCK_BYTES_MAX]);
+        for len in limits
+            .flat_map(|limit| [limit - 1, limit, limit + 1])
+            .chain([0])
+        {
+            let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+            let handle = arena.insert(&[&bytes[..len / 3], &bytes[len / 3..]]);
+            assert_eq!(handle.is_some(), len <= BLOCK_BYTES_MAX, "length {len}");
+            kept.extend(handle.map(|handle| (handle, bytes)));
+        }
+        arena.check();
+        for (handle, bytes) in &kept {
+            let block = arena.get(*handle);
+            assert!(block.starts_with(bytes));
+            assert!(
+                block[bytes.len()..].iter().all(|byte| *byte == 0),
+                "the rest is zero"
+            );
+            let size = if bytes.len() > CLASS_BYTES_MAX {
+                bytes.len()
+            } else {
+                block_bytes(class_of(bytes.len()))
+            };
+            assert_eq!(block.len(), size);
+        }
+        for (handle, _) in kept {
+            assert!(arena.remove(handle));
+            arena.check();
+        }
+        assert_eq!(arena.bytes(), 0);
+    }
+
+    #[test]
+    fn a_bad_handle_is_answered_with_nothing() {
+        let mut arena = Arena::new();
+        for handle in [0, 1, 1 << 13, NIL - 1, NIL] {
+            assert!(arena.get(handle).is_empty() && !arena.remove(handle));
+        }
+        let small = arena.insert(&[&[1; 24]]).unwrap();
+        let large = arena.insert(&[&[2; 9000]]).unwrap();
+        for handle in [small + 3, small + 8191, large + 1, large + 8191, NIL] {
+            assert!(
+                arena.get(handle).is_empty() && arena.get_mut(handle).is_empty(),
+                "{handle}"
+            );
+            assert!(!arena.remove(handle));
+        }
+        assert!(!arena.remove(small + 1), "not where a block begins");
+        assert!(arena.remove(large) && !arena.remove(large));
+        assert!(arena.remove(small) && !arena.remove(small));
+    }
+
+    #[test]
+    fn a_page_of_the_smallest_blocks_is_used_to_its_last_unit() {
+        let mut arena = Arena::new();
+        for number in 0..8192 {
+            assert_eq!(arena.insert(&[b"x"]), Some(number));
+        }
+        assert_eq!(arena.insert(&[b"x"]), Some(8192));
+        for number in (0..8192).rev() {
+            assert!(arena.remove(number));
+        }
+        for _ in 0..8192 {
+            assert!(arena.insert(&[b"y"]).is_some());
+        }
+        arena.check();
+        assert!(u64::from(PAGES_MAX) << UNIT_BITS < u64::from(NIL));
+    }
+
+    #[test]
+    fn the_first_page_of_a_class_doubles_and_later_ones_come_whole() {
+        let mut arena = Arena::new();
+        let blocks = PAGE_BYTES / 24;
+        for count in 1..=blocks {
+            arena.insert(&[&[0; 24]]).unwrap();
+            assert_eq!(arena.data_bytes, 24 * count.next_power_of_two().min(blocks));
+        }
+        arena.insert(&[&[0; 24]]).unwrap();
+        assert_eq!(arena.data_bytes, 2 * blocks * 24);
+    }
+
+    #[test]
+    fn one_empty_page_of_a_class_is_kept_while_others_are_in_use() {
+        let mut arena = Arena::new();
+        let per_page = PAGE_BYTES / CLASS_BYTES_MAX;
+        let handles: Vec<u32> = (0..3 * per_page)
+            .map(|_| arena.insert(&[&[0; CLASS_BYTES_MAX]]).unwrap())
+            .collect();
+        let (first, rest) = handles.split_at(per_page);
+        assert_eq!(arena.data_bytes, 3 * PAGE_BYTES);
+        for handle in rest {
+            arena.remove(*handle);
+            arena.check();
+        }
+        assert_eq!(arena.data_bytes, 2 * PAGE_BYTES);
+        let again = arena.insert(&[&[0; CLASS_BYTES_MAX]]).unwrap();
+        assert_eq!(arena.data_bytes, 2 * PAGE_BYTES, "the spare was used");
+        arena.remove(again);
+        for handle in first {
+            arena.remove(*handle);
+        }
+        assert_eq!(arena.bytes(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "freed twice")]
+    #[cfg(debug_assertions)]
+    fn a_block_freed_twice_is_noticed_in_debug_builds() {
+        let mut arena = Arena::new();
+        let handles = [1, 2].map(|byte| arena.insert(&[&[byte; 24]]).unwrap());
+        arena.remove(handles[0]);
+        arena.remove(handles[0]);
+    }
+
+    #[test]
+    fn random_operations_against_a_map() {
+        let mut run = Run::new();
+        let mut arena = Arena::new();
+        let mut model: HashMap<u32, Vec<u8>> = HashMap::new();
+        let mut handles: Vec<u32> = Vec::new();
+        let mut target = 0;
+        let mut len_max = 1;
+        while run.step < run.steps {
+            run.step += 1;
+            if run.step % 4000 == 1 {
+                target = [0, 10, 300, 5000][run.random.below(4) as usize];
+                len_max = [30, 200, 2000, 20_000][run.random.below(4) as usize];
+                if len_max == 20_000 {
+                    target = target.min(300);
+                }
+            }
+            if run.random.below(10) < if handles.len() < target { 8 } else { 2 } {
+                let len = run.random.below(len_max) as usize;
+                let fill = run.random.next() as u8;
+                let cut = run.random.below(len as u64 + 1) as usize;
+                let bytes: Vec<u8> = (0..len).map(|at| fill.wrapping_add(at as u8)).collect();
+                let handle = arena.insert(&[&bytes[..cut], &bytes[cut..]]).unwrap();
+                assert!(
+                    model.insert(handle, bytes).is_none(),
+                    "handle {handle} given out twice"
+                );
+                handles.push(handle);
+            } else if !handles.is_empty() {
+                let at = run.random.below(handles.len() as u64) as usize;
+                let handle = handles.swap_remove(at);
+                let bytes = model.remove(&handle).unwrap();
+                assert!(arena.get(handle).starts_with(&bytes));
+                assert!(arena.remove(handle));
+            }
+            if let Some(handle) =
+                handles.get(run.random.below(handles.len().max(1) as u64) as usize)
+            {
+                let bytes = model.get_mut(handle).unwrap();
+                assert!(arena.get(*handle).starts_with(bytes));
+                if let (Some(ours), Some(theirs)) =
+                    (arena.get_mut(*handle).first_mut(), bytes.first_mut())
+                {
+                    *ours = run.step as u8;
+                    *theirs = run.step as u8;
+                }
+            }
+            if run.step.is_multiple_of(1009) {
+                arena.check();
+            }
+        }
+        arena.check();
+        for (handle, bytes) in &model {
+            assert!(arena.get(*handle).starts_with(bytes));
+        }
+        for handle in handles {
+            arena.remove(handle);
+        }
+        assert_eq!(arena.bytes(), 0);
+        arena.clear();
+    }
+}

@@ -1,0 +1,791 @@
+//! A slab: values behind `u32` handles, in pages that never move.
+//!
+//! Everything else in the engine links records by handle, not by pointer, so a
+//! record costs four bytes to point at and the whole structure is free of
+//! `unsafe`. A plain `Vec` would do, but for its growth: at ten million records
+//! one doubling copies hundreds of megabytes while every client waits. So:
+//!
+//! ```text
+//!   handle = page number << 11 | slot
+//!
+//!   pages  [0]────► ┌──┬──┬──┬──┬──┬──┐   page 0 grows by doubling from one slot,
+//!          [1]──┐   └──┴──┴──┴──┴──┴──┘   at most 2048 slots are ever copied
+//!          [2]  └─► ┌──┬──┬──┬──┬┄┄┬┄┄┐   later pages are allocated whole and
+//!           │       └──┴──┴─▲┴──┴┄┄┴┄┄┘   filled from the left
+//!           │          free─┘             free slots of a page are a list inside
+//!           └─► no memory (given back)    the free slots, one list per page
+//!
+//!   room   ..0111 0110  one bit a page: has a free slot  ─┐ the lowest page with
+//!   words  ......... 1  one bit a word of `room`         ─┘ room in two steps
+//! ```
+//!
+//! A new value goes into the lowest page with room, so that a shrinking slab
+//! empties its high pages and gives them back. One empty page keeps its memory,
+//! so that a queue that swings around a page boundary does not allocate and free
+//! at each swing.
+//!
+//! Invariants ([`Slab::check`] tests them):
+//! - a page's `live` is the number of its occupied slots; its bit in `room` is
+//!   set exactly when that is less than a full page (a page without memory has room);
+//! - every slot below the filled mark is occupied or in the page's free list;
+//! - an empty page has nothing below its filled mark, and memory only if it is the spare;
+//! - the last page of the table has memory.
+//!
+//! Deliberately absent: generations in handles (nobody keeps a handle across a
+//! call that could free it), moving values to close holes (whoever knows the
+//! links can do it with `insert` and `remove`), and iteration (see
+//! [`Slab::skip_empty`]).
+
+/// No handle: the end of every list. No structure ever gives it out.
+pub const NIL: u32 = u32::MAX;
+
+/// A value that can say that its slot is free.
+///
+/// A free slot holds the next free slot of its own page, or [`NIL`].
+pub trait Vacant: Sized {
+    /// A free slot whose successor in the page's free list is `next`.
+    fn vacant(next: u32) -> Self;
+    /// The successor if the slot is free (it may be [`NIL`]), `None` if it is occupied.
+    fn next_vacant(&self) -> Option<u32>;
+}
+
+/// One page.
+#[derive(Debug)]
+struct Page<T> {
+    /// The slots filled so far; its capacity is the page's memory.
+    slots: Vec<T>,
+    /// First free slot below `slots.len()`, or [`NIL`].
+    free: u32,
+    /// Occupied slots.
+    live: u32,
+}
+
+impl<T> Page<T> {
+    /// A page without memory.
+    const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NIL,
+            live: 0,
+        }
+    }
+}
+
+/// A set of page numbers that knows its smallest member: a bitmap and a bitmap
+/// of its non-zero words.
+#[derive(Debug, Default)]
+struct PageSet {
+    /// Bit `p % 64` of word `p / 64`: page `p` is in the set.
+    words: Vec<u64>,
+    /// Bit `w % 64` of word `w / 64`: `words[w]` is not zero.
+    summary: Vec<u64>,
+}
+
+/// Which word of a bitmap holds bit `at`, and the bit in it.
+const fn word_and_bit(at: usize) -> (usize, u64) {
+    (at / 64, 1 << (at % 64))
+}
+
+/// Appends zeros until `words` has a word `at`. Grows from one word by doubling.
+fn reach(words: &mut Vec<u64>, at: usize) {
+    while words.len() <= at {
+        if words.len() == words.capacity() {
+            words.reserve_exact(words.len().max(1));
+        }
+        words.push(0);
+    }
+}
+
+impl PageSet {
+    /// A set of nothing, without allocation.
+    const fn new() -> Self {
+        Self {
+            words: Vec::new(),
+            summary: Vec::new(),
+        }
+    }
+
+    /// Adds a page; adding it again changes nothing. O(1) amortized.
+    fn insert(&mut self, page: usize) {
+        let (word, bit) = word_and_bit(page);
+        let (top, top_bit) = word_and_bit(word);
+        reach(&mut self.words, word);
+        reach(&mut self.summary, top);
+        if let Some(bits) = self.words.get_mut(word) {
+            *bits |= bit;
+        }
+        if let Some(bits) = self.summary.get_mut(top) {
+            *bits |= top_bit;
+        }
+    }
+
+    /// Takes a page out, if it is in. O(1).
+    fn remove(&mut self, page: usize) {
+        let (word, bit) = word_and_bit(page);
+        let (top, top_bit) = word_and_bit(word);
+        let Some(bits) = self.words.get_mut(word) else {
+            return;
+        };
+        *bits &= !bit;
+        if *bits == 0
+            && let Some(bits) = self.summary.get_mut(top)
+        {
+            *bits &= !top_bit;
+        }
+    }
+
+    /// The smallest page. O(1): the summary has one bit for 4096 pages, which
+    /// is two words for ten million records.
+    fn first(&self) -> Option<usize> {
+        let (top, bits) = self
+            .summary
+            .iter()
+            .enumerate()
+            .find(|(_, bits)| **bits != 0)?;
+        let word = top * 64 + bits.trailing_zeros() as usize;
+        let bits = self.words.get(word)?;
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+
+    /// Whether a page is in the set.
+    fn contains(&self, page: usize) -> bool {
+        let (word, bit) = word_and_bit(page);
+        self.words.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Bytes on the heap.
+    const fn bytes(&self) -> usize {
+        (self.words.capacity() + self.summary.capacity()) * size_of::<u64>()
+    }
+}
+
+/// Values behind `u32` handles; see the head of the file.
+///
+/// A page has `1 << PAGE_BITS` slots: 2048 unless said otherwise, fewer for
+/// large values. `PAGE_BITS` is 1 to 31.
+#[derive(Debug)]
+pub struct Slab<T, const PAGE_BITS: u32 = 11> {
+    /// The pages; one whose memory was given back stays as a hole.
+    pages: Vec<Page<T>>,
+    /// The pages with a free slot, holes among them.
+    room: PageSet,
+    /// Occupied slots of all pages.
+    live: u32,
+    /// The empty page that keeps its memory, or [`NIL`].
+    spare: u32,
+    /// Bytes of all slots with memory.
+    slot_bytes: usize,
+}
+
+impl<T: Vacant, const PAGE_BITS: u32> Default for Slab<T, PAGE_BITS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Vacant, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
+    /// Slots of a page.
+    const PAGE_SLOTS: usize = 1 << PAGE_BITS;
+    /// Pages that can be addressed. The very last one would hold the handle
+    /// [`NIL`] and is left out.
+    const PAGES_MAX: usize = (1 << (32 - PAGE_BITS)) - 1;
+
+    /// An empty slab, without allocation.
+    pub const fn new() -> Self {
+        Self {
+            pages: Vec::new(),
+            room: PageSet::new(),
+            live: 0,
+            spare: NIL,
+            slot_bytes: 0,
+        }
+    }
+
+    /// Page number and slot of a handle.
+    const fn split(handle: u32) -> (usize, usize) {
+        (
+            (handle >> PAGE_BITS) as usize,
+            (handle & ((1 << PAGE_BITS) - 1)) as usize,
+        )
+    }
+
+    /// The handle of a slot.
+    const fn join(page: usize, slot: usize) -> u32 {
+        ((page as u32) << PAGE_BITS) | slot as u32
+    }
+
+    /// Stores a value and returns its handle; `None` when all of the nearly
+    /// 2^32 handles are in use. O(1) amortized; the worst single call allocates
+    /// one page, or copies half of the first one.
+    pub fn insert(&mut self, value: T) -> Option<u32> {
+        self.insert_within(value, Self::PAGES_MAX)
+    }
+
+    /// [`Slab::insert`] with another limit of pages, for the test of the limit.
+    fn insert_within(&mut self, value: T, pages_max: usize) -> Option<u32> {
+        let number = match self.room.first() {
+            Some(number) => number,
+            None if self.pages.len() < pages_max => self.add_page(),
+            None => return None,
+        };
+        let page = self.pages.get_mut(number)?;
+        let slot = if page.free == NIL {
+            if page.slots.len() == page.slots.capacity() {
+                let before = page.slots.capacity();
+                let more = if number == 0 {
+                    before.min(Self::PAGE_SLOTS.saturating_sub(before)).max(1)
+                } else {
+                    Self::PAGE_SLOTS
+                };
+                page.slots.reserve_exact(more);
+                self.slot_bytes += (page.slots.capacity() - before) * size_of::<T>();
+            }
+            page.slots.push(value);
+            page.slots.len() - 1
+        } else {
+            let slot = page.free as usize;
+            let place = page.slots.get_mut(slot)?;
+            page.free = place.next_vacant().unwrap_or(NIL);
+            *place = value;
+            slot
+        };
+        page.live += 1;
+        self.live += 1;
+        if page.live as usize == Self::PAGE_SLOTS {
+            self.room.remove(number);
+        }
+        if self.spare as usize == number {
+            self.spare = NIL;
+        }
+        Some(Self::join(number, slot))
+    }
+
+    /// Takes a value out and frees its handle; `None` if the handle is free or
+    /// was never given out. O(1) amortized.
+    pub fn remove(&mut self, handle: u32) -> Option<T> {
+        let (number, slot) = Self::split(handle);
+        let page = self.pages.get_mut(number)?;
+        let place = page.slots.get_mut(slot)?;
+        if place.next_vacant().is_some() {
+            return None;
+        }
+        let value = std::mem::replace(place, T::vacant(page.free));
+        page.free = slot as u32;
+        page.live -= 1;
+        self.live -= 1;
+        let emptied = page.live == 0;
+        self.room.insert(number);
+        if emptied {
+            self.page_emptied(number);
+        }
+        Some(value)
+    }
+
+    /// The value behind a handle; `None` if the handle is free or was never
+    /// given out. O(1): page, bounds, slot, and a look at the slot itself.
+    #[inline]
+    pub fn get(&self, handle: u32) -> Option<&T> {
+        let (number, slot) = Self::split(handle);
+        let value = self.pages.get(number)?.slots.get(slot)?;
+        if value.next_vacant().is_some() {
+            return None;
+        }
+        Some(value)
+    }
+
+    /// As [`Slab::get`], to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        let (number, slot) = Self::split(handle);
+        let value = self.pages.get_mut(number)?.slots.get_mut(slot)?;
+        if value.next_vacant().is_some() {
+            return None;
+        }
+        Some(value)
+    }
+
+    /// How many values are stored.
+    pub const fn len(&self) -> usize {
+        self.live as usize
+    }
+
+    /// Whether nothing is stored.
+    pub const fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Bytes on the heap, from the capacities of all parts. What the values
+    /// themselves own is not in it. O(1).
+    pub const fn bytes(&self) -> usize {
+        self.slot_bytes + self.pages.capacity() * size_of::<Page<T>>() + self.room.bytes()
+    }
+
+    /// One past the highest handle that can be in use; 0 when there is none. A
+    /// scan goes down from here, so that values that are moved to lower handles
+    /// meanwhile are met later or twice, never missed. O(1).
+    pub fn end(&self) -> u32 {
+        self.pages.last().map_or(0, |last| {
+            Self::join(self.pages.len() - 1, 0) + last.slots.len() as u32
+        })
+    }
+
+    /// The next bound of a scan that goes down: the largest `j <= bound` so that
+    /// `j - 1` lies in a page with values, 0 if there is none. Use it after each
+    /// step, else holes cost a look per slot. O(empty pages skipped).
+    pub fn skip_empty(&self, bound: u32) -> u32 {
+        let mut bound = bound.min(self.end());
+        while let Some(below) = bound.checked_sub(1) {
+            let (number, _) = Self::split(below);
+            let start = Self::join(number, 0);
+            match self.pages.get(number) {
+                Some(page) if page.live > 0 => return bound.min(start + page.slots.len() as u32),
+                _ => bound = start,
+            }
+        }
+        0
+    }
+
+    /// Drops all values and gives all memory back. O(pages), and O(values) if
+    /// dropping one does something.
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Appends a page without memory and returns its number.
+    fn add_page(&mut self) -> usize {
+        let number = self.pages.len();
+        if number == self.pages.capacity() {
+            // From one by doubling: most queues stay within their first page.
+            self.pages.reserve_exact(number.max(1));
+        }
+        self.pages.push(Page::new());
+        self.room.insert(number);
+        number
+    }
+
+    /// A page has lost its last value: it becomes the spare or gives its memory
+    /// back. The lower one of two stays, as that is where values go next.
+    fn page_emptied(&mut self, number: usize) {
+        if let Some(page) = self.pages.get_mut(number) {
+            // Forgetting the free list lets the page be filled in order again.
+            page.slots.clear();
+            page.free = NIL;
+        }
+        if self.spare == NIL {
+            self.spare = number as u32;
+        } else {
+            let keep = (self.spare as usize).min(number);
+            let give = (self.spare as usize).max(number);
+            self.spare = keep as u32;
+            self.give_back(give);
+        }
+        if self.live == 0 && self.spare != 0 {
+            // The next value goes to page 0, so this page is of no use.
+            self.give_back(self.spare as usize);
+            self.spare = NIL;
+        }
+    }
+
+    /// Gives the memory of an empty page back and shortens the table.
+    fn give_back(&mut self, number: usize) {
+        if let Some(page) = self.pages.get_mut(number) {
+            self.slot_bytes -= page.slots.capacity() * size_of::<T>();
+            page.slots = Vec::new();
+        }
+        while self
+            .pages
+            .last()
+            .is_some_and(|last| last.slots.capacity() == 0)
+        {
+            self.pages.pop();
+            self.room.remove(self.pages.len());
+        }
+        if self.pages.is_empty() {
+            *self = Self::new();
+        }
+    }
+
+    /// Tests the invariants at the head of the file, in tests and debug builds only.
+    /// O(slots).
+    ///
+    /// # Panics
+    ///
+    /// If one is broken.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self) {
+        let mut live = 0;
+        let mut bytes = 0;
+        for (number, page) in self.pages.iter().enumerate() {
+            let occupied = page
+                .slots
+                .iter()
+                .filter(|slot| slot.next_vacant().is_none())
+                .count();
+            assert_eq!(occupied, page.live as usize, "live count of page {number}");
+            let mut free = 0;
+            let mut slot = page.free;
+            while slot != NIL {
+                let next = page.slots.get(slot as usize).and_then(T::next_vacant);
+                assert!(
+                    next.is_some(),
+                    "slot {slot} in the free list of page {number} is not free"
+                );
+                slot = next.unwrap_or(NIL);
+                free += 1;
+                assert!(
+                    free <= Self::PAGE_SLOTS,
+                    "the free list of page {number} is a ring"
+                );
+            }
+            assert_eq!(occupied + free, page.slots.len(), "slots of page {number}");
+            assert_eq!(
+                self.room.contains(number),
+                occupied < Self::PAGE_SLOTS,
+                "room bit of page {number}"
+            );
+            assert!(
+                page.slots.capacity() <= Self::PAGE_SLOTS,
+                "capacity of page {number}"
+            );
+            if occupied == 0 && page.slots.capacity() > 0 {
+                assert_eq!(
+                    self.spare as usize, number,
+                    "empty page {number} kept its memory"
+                );
+            }
+            live += occupied;
+            bytes += page.slots.capacity() * size_of::<T>();
+        }
+        assert_eq!(live, self.live as usize, "live count");
+        assert_eq!(bytes, self.slot_bytes, "bytes");
+        assert!(
+            self.pages
+                .last()
+                .is_none_or(|last| last.slots.capacity() > 0),
+            "the last page has no memory"
+        );
+        assert!(
+            self.room
+                .first()
+                .is_none_or(|number| number < self.pages.len()),
+            "room beyond the last page"
+        );
+    }
+}
+
+/// What the random tests of the engine's structures share.
+#[cfg(test)]
+pub(crate) mod testing {
+    /// A small random number generator (splitmix64), the same everywhere for one seed.
+    pub(crate) struct Random(u64);
+
+    impl Random {
+        /// The next number.
+        pub(crate) fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        }
+
+        /// A number below `end`, which is at least 1.
+        pub(crate) fn below(&mut self, end: u64) -> u64 {
+            self.next() % end
+        }
+    }
+
+    /// One random run: where it stands, told when it fails.
+    pub(crate) struct Run {
+        /// The numbers of the run.
+        pub(crate) random: Random,
+        /// `ORDER_TEST_SEED`, or a fixed one.
+        seed: u64,
+        /// `ORDER_TEST_STEPS`, or 250 000.
+        pub(crate) steps: u64,
+        /// The step the run is at.
+        pub(crate) step: u64,
+    }
+
+    impl Run {
+        /// A run as the environment asks for.
+        pub(crate) fn new() -> Self {
+            let number = |name: &str, default| {
+                std::env::var(name)
+                    .ok()
+                    .map_or(default, |text| text.parse().expect("a plain number"))
+            };
+            let seed = number("ORDER_TEST_SEED", 1_795_958);
+            Self {
+                random: Random(seed),
+                seed,
+                steps: number("ORDER_TEST_STEPS", 250_000),
+                step: 0,
+            }
+        }
+    }
+
+    impl Drop for Run {
+        #[expect(
+            clippy::print_stderr,
+            reason = "the seed of a failed run must reach the reader"
+        )]
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!(
+                    "failed at step {} of ORDER_TEST_SEED={} ORDER_TEST_STEPS={}",
+                    self.step, self.seed, self.steps
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::testing::Run;
+    use super::*;
+
+    /// A value with a reason to be dropped, or a free slot.
+    #[derive(Debug, PartialEq)]
+    enum Cell {
+        Free(u32),
+        Value(Box<u64>),
+    }
+
+    impl Vacant for Cell {
+        fn vacant(next: u32) -> Self {
+            Self::Free(next)
+        }
+        fn next_vacant(&self) -> Option<u32> {
+            match self {
+                Self::Free(next) => Some(*next),
+                Self::Value(_) => None,
+            }
+        }
+    }
+
+    fn cell(value: u64) -> Cell {
+        Cell::Value(Box::new(value))
+    }
+
+    #[test]
+    fn nothing_is_allocated_before_the_first_value() {
+        let slab: Slab<Cell> = Slab::new();
+        assert_eq!(
+            (slab.bytes(), slab.len(), slab.end(), slab.skip_empty(NIL)),
+            (0, 0, 0, 0)
+        );
+        assert!(slab.get(0).is_none() && slab.get(NIL).is_none());
+        slab.check();
+    }
+
+    #[test]
+    fn the_first_page_grows_by_doubling_and_later_ones_come_whole() {
+        let mut slab: Slab<Cell> = Slab::new();
+        for count in 1..=2048_usize {
+            assert_eq!(slab.insert(cell(count as u64)), Some(count as u32 - 1));
+            assert_eq!(
+                slab.slot_bytes,
+                count.next_power_of_two() * size_of::<Cell>()
+            );
+        }
+        let full = slab.slot_bytes;
+        assert_eq!(slab.insert(cell(0)), Some(2048));
+        assert_eq!(slab.slot_bytes, 2 * full);
+        assert_eq!(slab.end(), 2049);
+        slab.check();
+    }
+
+    #[test]
+    fn a_small_slab_is_small() {
+        let mut slab: Slab<Cell> = Slab::new();
+        slab.insert(cell(1));
+        assert!(
+            slab.bytes() <= size_of::<Cell>() + 48,
+            "{} bytes",
+            slab.bytes()
+        );
+    }
+
+    #[test]
+    fn values_go_to_the_lowest_page_with_room() {
+        let mut slab: Slab<Cell, 2> = Slab::new();
+        for value in 0..40 {
+            slab.insert(cell(value));
+        }
+        // Row: free these, in this order; the next inserts get these handles.
+        for (freed, given) in [
+            (vec![37, 17, 6], vec![6, 17, 37, 40]),
+            (vec![5, 4], vec![4, 5]),
+            (vec![0, 1, 2, 3], vec![0, 1, 2, 3]),
+        ] {
+            for handle in freed {
+                assert!(slab.remove(handle).is_some());
+            }
+            for handle in given {
+                assert_eq!(slab.insert(cell(7)), Some(handle));
+            }
+            slab.check();
+        }
+    }
+
+    #[test]
+    fn one_empty_page_is_kept_and_the_rest_given_back() {
+        let mut slab: Slab<Cell, 2> = Slab::new();
+        for value in 0..16 {
+            slab.insert(cell(value));
+        }
+        let page = 4 * size_of::<Cell>();
+        assert_eq!(slab.slot_bytes, 4 * page);
+        // Swinging around a boundary allocates nothing.
+        for _ in 0..10 {
+            for handle in 12..16 {
+                slab.remove(handle);
+            }
+            assert_eq!(slab.slot_bytes, 4 * page);
+            for handle in 12..16 {
+                assert_eq!(slab.insert(cell(1)), Some(handle));
+            }
+        }
+        for handle in 4..12 {
+            slab.remove(handle);
+        }
+        assert_eq!(
+            slab.slot_bytes,
+            3 * page,
+            "page 1 is the spare, page 2 is gone"
+        );
+        assert_eq!(
+            (
+                slab.skip_empty(12),
+                slab.skip_empty(13),
+                slab.skip_empty(NIL)
+            ),
+            (4, 13, 16)
+        );
+        for handle in 12..16 {
+            slab.remove(handle);
+        }
+        assert_eq!((slab.slot_bytes, slab.end()), (2 * page, 4));
+        for handle in 0..4 {
+            slab.remove(handle);
+        }
+        assert_eq!((slab.slot_bytes, slab.end()), (page, 0));
+        slab.check();
+    }
+
+    #[test]
+    fn a_full_slab_says_so_and_takes_values_again_when_one_is_freed() {
+        let mut slab: Slab<Cell, 2> = Slab::new();
+        for handle in 0..8 {
+            assert_eq!(slab.insert_within(cell(1), 2), Some(handle));
+        }
+        assert_eq!(slab.insert_within(cell(1), 2), None);
+        slab.remove(3);
+        assert_eq!(slab.insert_within(cell(1), 2), Some(3));
+        assert!(Slab::<Cell>::PAGES_MAX as u64 * 2048 < u64::from(NIL));
+        assert!(Slab::<Cell, 1>::PAGES_MAX as u64 * 2 < u64::from(NIL) + 1);
+    }
+
+    #[test]
+    fn a_handle_that_is_free_or_unknown_is_refused() {
+        let mut slab: Slab<Cell> = Slab::new();
+        let handle = slab.insert(cell(5)).unwrap();
+        let other = slab.insert(cell(6)).unwrap();
+        assert_eq!(slab.remove(handle), Some(cell(5)));
+        assert_eq!(slab.remove(handle), None);
+        assert!(slab.get(handle).is_none() && slab.get_mut(handle).is_none());
+        for unknown in [2, 2047, 2048, NIL - 1, NIL] {
+            assert_eq!(slab.remove(unknown), None);
+            assert!(slab.get(unknown).is_none());
+        }
+        assert_eq!(slab.get(other), Some(&cell(6)));
+    }
+
+    #[test]
+    fn a_page_set_knows_its_smallest_page() {
+        let mut run = Run::new();
+        let mut set = PageSet::new();
+        let mut model = BTreeSet::new();
+        while run.step < run.steps / 5 {
+            run.step += 1;
+            let spread = [64, 4096, 100_000][run.random.below(3) as usize];
+            let page = run.random.below(spread) as usize;
+            if run.random.below(3) == 0 {
+                set.insert(page);
+                model.insert(page);
+            } else {
+                let page = model.first().copied().unwrap_or(page);
+                set.remove(page);
+                model.remove(&page);
+            }
+            assert_eq!(set.first(), model.first().copied());
+        }
+    }
+
+    /// Random inserts and removes against a map, in waves so that pages empty.
+    fn random_against_a_map<const PAGE_BITS: u32>(values_max: usize, check_every: u64) {
+        let mut run = Run::new();
+        let mut slab: Slab<Cell, PAGE_BITS> = Slab::new();
+        let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut growing = true;
+        while run.step < run.steps {
+            run.step += 1;
+            if model.is_empty() {
+                growing = true;
+            } else if model.len() >= values_max {
+                growing = false;
+            }
+            if run.random.below(8) < if growing { 6 } else { 2 } {
+                let value = run.random.next();
+                let handle = slab.insert(cell(value)).unwrap();
+                assert!(
+                    model.insert(handle, value).is_none(),
+                    "handle {handle} given out twice"
+                );
+            } else {
+                let handle = run.random.below(u64::from(slab.end()) + 2) as u32;
+                // Half the time the nearest one in use, so that removals succeed.
+                let handle = model
+                    .range(handle..)
+                    .next()
+                    .map_or(handle, |(near, _)| *near);
+                assert_eq!(slab.remove(handle), model.remove(&handle).map(cell));
+            }
+            let probe = run.random.below(u64::from(slab.end()) + 2) as u32;
+            assert_eq!(
+                slab.get(probe),
+                model.get(&probe).copied().map(cell).as_ref()
+            );
+            assert_eq!(slab.len(), model.len());
+            if run.step.is_multiple_of(check_every) {
+                slab.check();
+                // A scan from high to low meets everything, in order.
+                let mut met = Vec::new();
+                let mut bound = slab.skip_empty(NIL);
+                while bound > 0 {
+                    bound -= 1;
+                    met.extend(slab.get(bound).map(|_| bound));
+                    bound = slab.skip_empty(bound);
+                }
+                assert!(met.iter().eq(model.keys().rev()));
+            }
+        }
+        slab.clear();
+        assert_eq!((slab.len(), slab.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn random_operations_with_tiny_pages() {
+        random_against_a_map::<1>(200, 97);
+        random_against_a_map::<3>(2000, 997);
+    }
+
+    #[test]
+    fn random_operations_with_the_usual_pages() {
+        random_against_a_map::<11>(20_000, 9973);
+    }
+}

@@ -1,0 +1,1273 @@
+//! A hierarchical timing wheel that splits by need, not by time.
+//!
+//! The classic wheel (Varghese & Lauck 1987, "Hashed and hierarchical timing
+//! wheels") has a level of 64 slots of 1 ms, one of 64 slots of 64 ms and so on.
+//! As time goes by, the slot of a higher level that begins is emptied into the
+//! level below. With ten million orders in the next quarter of an hour that slot
+//! holds three million of them, and emptying it takes between 30 and 640 ms,
+//! in which nothing else happens. So here nothing is ever due because time
+//! passed a boundary:
+//!
+//! ```text
+//!   root slot (all of time)
+//!     │  a slot is a list, in the order of arrival, up to 256 records …
+//!     │  … and becomes a node at the insert that would make it 257
+//!     ▼
+//!   node, level 3 (262 s a slot)   bits 0110 1000…   count 9000
+//!     │ slot 1: list of 17 records   [·]⇄[·]⇄[·]┄
+//!     │ slot 2: list of 240 records  [·]⇄[·]⇄[·]┄
+//!     └ slot 4: node ─► node, level 1 (64 ms a slot)   bits 1000 0001…
+//!                         │ slot 0: list of 100 records
+//!                         └ slot 7: node ─► level 0 (1 ms a slot): lists of any length
+//! ```
+//!
+//! - A node of level `L` covers `64^(L+1)` ms from its `base`, a multiple of
+//!   that; its slot `d` covers the `64^L` ms whose digit `L` in base 64 is `d`.
+//! - **Levels that tell nothing apart are left out.** A node is made at the
+//!   highest digit in which its records differ: deadlines within one hour have
+//!   four levels at most, not eight. A record that does not belong under a node
+//!   puts a new node above it.
+//! - A node whose count falls below 64 becomes a list again: its lists are hung
+//!   together, without a look at the records. So memory follows the records
+//!   also where most of them are removed before their time.
+//! - Records of equal time keep the order of their arrival: they share a list,
+//!   lists grow at the end, a split and a merge keep their order.
+//! - There is no cursor and no idea of "now": any time can be inserted at any
+//!   moment. Times from 2^48 ms on (the year 10889) count as 2^48 − 1.
+//!
+//! Insert and remove walk at most 8 levels. A queue of up to 256 records is one
+//! list and allocates nothing; beyond, nodes of 0.8 KB stand over at least 64
+//! records each, usually over a few hundred.
+//!
+//! Invariants ([`Wheel::check`] tests them): a list above level 0 has at most 256
+//! records; every record is in the slot that its time says; a node's count is the
+//! number of records below it and at least 64, its bitmap has the bits of its
+//! non-empty slots; a node lies within the slot it hangs in.
+//!
+//! The time a record is filed under must not change while it is in the wheel.
+//!
+//! Deliberately absent: links from a node to the one above it (every walk comes
+//! from the root and knows its way), cascades, ticks, and canceling by handle
+//! alone (the record knows its time).
+
+use super::fifo::Linked;
+use super::slab::{NIL, Slab, Vacant};
+
+/// Linked records that know the time they are filed under.
+pub trait Filed: Linked {
+    /// The time of record `i`, in milliseconds. It must stay the same while the
+    /// record is in a wheel.
+    fn filed(&self, i: u32) -> u64;
+}
+
+/// Bits of a digit: 64 slots a node.
+const DIGIT_BITS: u32 = 6;
+/// Slots of a node.
+const SLOTS: usize = 1 << DIGIT_BITS;
+/// Levels of the wheel.
+const LEVELS: u32 = 8;
+/// The last time that is told apart.
+const TIME_MAX: u64 = (1 << (DIGIT_BITS * LEVELS)) - 1;
+/// The most records of a list above level 0.
+const LIST_MAX: u32 = 256;
+/// [`LIST_MAX`], as the size of an array.
+const LIST_MAX_USIZE: usize = LIST_MAX as usize;
+/// A node with fewer records becomes a list. Well below [`LIST_MAX`], so that a
+/// slot that swings does not split and merge at each swing.
+const MERGE_BELOW: u32 = 64;
+/// In place of a list's length: the slot is a node.
+const IS_NODE: u32 = u32::MAX;
+/// In place of a node's level: there is no node.
+const VACANT_LEVEL: u8 = u8::MAX;
+/// Nodes of a page of the store, as a power of two: 25 KB.
+const NODE_PAGE_BITS: u32 = 5;
+
+/// The digit of a time that level `level` tells apart, 0 to 63.
+const fn digit(time: u64, level: u32) -> u8 {
+    ((time >> (DIGIT_BITS * level)) & (SLOTS as u64 - 1)) as u8
+}
+
+/// The digits whose bits are set, in order.
+fn digits(mut bits: u64) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let digit = bits.trailing_zeros() as u8;
+        bits &= bits - 1;
+        Some(digit)
+    })
+}
+
+/// The level that tells two times apart, given the bits in which they differ.
+/// Equal times are in one slot of level 0.
+const fn level_of(differ: u64) -> u32 {
+    match differ.checked_ilog2() {
+        Some(bit) => bit / DIGIT_BITS,
+        None => 0,
+    }
+}
+
+/// Where a node of `level` that holds `time` begins.
+const fn base_of(time: u64, level: u32) -> u64 {
+    let bits = DIGIT_BITS * (level + 1);
+    time >> bits << bits
+}
+
+/// The time a record is filed under, as the wheel tells it apart.
+fn time_of(records: &impl Filed, i: u32) -> u64 {
+    records.filed(i).min(TIME_MAX)
+}
+
+/// A list of records, or a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    /// First record, or the node.
+    head: u32,
+    /// Last record.
+    tail: u32,
+    /// Records, or [`IS_NODE`].
+    len: u32,
+}
+
+impl Slot {
+    /// An empty list.
+    const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        len: 0,
+    };
+
+    /// A slot that is a node.
+    const fn of_node(node: u32) -> Self {
+        Self {
+            head: node,
+            tail: NIL,
+            len: IS_NODE,
+        }
+    }
+
+    /// The node, if it is one.
+    const fn node(self) -> Option<u32> {
+        if self.len == IS_NODE {
+            Some(self.head)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is an empty list.
+    const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Hangs a record on at the end of the list.
+    fn push_back(&mut self, records: &mut impl Linked, i: u32) {
+        records.set_prev(i, self.tail);
+        records.set_next(i, NIL);
+        if self.tail == NIL {
+            self.head = i;
+        } else {
+            records.set_next(self.tail, i);
+        }
+        self.tail = i;
+        self.len += 1;
+    }
+
+    /// Takes a record out of the list; false if it is not in this list, as far
+    /// as its links tell.
+    fn unlink(&mut self, records: &mut impl Linked, i: u32) -> bool {
+        let prev = records.prev(i);
+        let next = records.next(i);
+        if self.len == 0 || (prev == NIL && self.head != i) || (next == NIL && self.tail != i) {
+            return false;
+        }
+        if prev == NIL {
+            self.head = next;
+        } else {
+            records.set_next(prev, next);
+        }
+        if next == NIL {
+            self.tail = prev;
+        } else {
+            records.set_prev(next, prev);
+        }
+        records.set_prev(i, NIL);
+        records.set_next(i, NIL);
+        self.len -= 1;
+        true
+    }
+
+    /// Hangs another list on at the end of this one.
+    fn append(&mut self, records: &mut impl Linked, other: Self) {
+        if other.is_empty() {
+            return;
+        }
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        records.set_next(self.tail, other.head);
+        records.set_prev(other.head, self.tail);
+        self.tail = other.tail;
+        self.len += other.len;
+    }
+}
+
+/// 64 slots of one level, 0.8 KB.
+#[derive(Debug)]
+struct Node {
+    /// Bit `d`: slot `d` is not empty.
+    bits: u64,
+    /// Where it begins.
+    base: u64,
+    /// Records below; of a free node, the next free one.
+    count: u32,
+    /// Its level, or [`VACANT_LEVEL`].
+    level: u8,
+    /// The slots.
+    slots: [Slot; SLOTS],
+}
+
+impl Vacant for Node {
+    fn vacant(next: u32) -> Self {
+        Self {
+            bits: 0,
+            base: 0,
+            count: next,
+            level: VACANT_LEVEL,
+            slots: [Slot::EMPTY; SLOTS],
+        }
+    }
+    fn next_vacant(&self) -> Option<u32> {
+        (self.level == VACANT_LEVEL).then_some(self.count)
+    }
+}
+
+impl Node {
+    /// An empty node of `level` where `time` lies in it.
+    const fn new(time: u64, level: u32) -> Self {
+        Self {
+            bits: 0,
+            base: base_of(time, level),
+            count: 0,
+            level: level as u8,
+            slots: [Slot::EMPTY; SLOTS],
+        }
+    }
+
+    /// Its level as a number to reckon with.
+    fn level(&self) -> u32 {
+        u32::from(self.level)
+    }
+
+    /// Whether a time lies in it.
+    fn covers(&self, time: u64) -> bool {
+        base_of(time, self.level()) == self.base
+    }
+
+    /// A slot.
+    #[expect(clippy::indexing_slicing, reason = "the index is masked to the length")]
+    const fn slot(&self, digit: u8) -> Slot {
+        self.slots[digit as usize & (SLOTS - 1)]
+    }
+
+    /// Sets a slot and its bit.
+    #[expect(clippy::indexing_slicing, reason = "the index is masked to the length")]
+    const fn set_slot(&mut self, digit: u8, slot: Slot) {
+        let digit = digit as usize & (SLOTS - 1);
+        self.slots[digit] = slot;
+        if slot.is_empty() {
+            self.bits &= !(1 << digit);
+        } else {
+            self.bits |= 1 << digit;
+        }
+    }
+
+    /// Its non-empty slots from `start` on, in the order of time.
+    fn filled(&self, start: u8) -> impl Iterator<Item = Slot> + use<'_> {
+        digits(self.bits >> start << start).map(|digit| self.slot(digit))
+    }
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The root slot.
+    Root,
+    /// A slot of a node.
+    In {
+        /// The node.
+        node: u32,
+        /// Its slot.
+        digit: u8,
+    },
+}
+
+/// The nodes from the root down to a list.
+struct Way {
+    /// Each node and the place it hangs in.
+    steps: [(u32, Place); LEVELS as usize],
+    /// How many there are.
+    len: usize,
+    /// The place of the list.
+    end: Place,
+    /// Whether the list is one of level 0, all of one millisecond.
+    at_bottom: bool,
+}
+
+impl Way {
+    /// The way to the root slot.
+    const fn new() -> Self {
+        Self {
+            steps: [(NIL, Place::Root); LEVELS as usize],
+            len: 0,
+            end: Place::Root,
+            at_bottom: false,
+        }
+    }
+
+    /// Goes into a node, to one of its slots.
+    fn push(&mut self, node: u32, level: u32, digit: u8) {
+        if let Some(step) = self.steps.get_mut(self.len) {
+            *step = (node, self.end);
+            self.len += 1;
+        }
+        self.end = Place::In { node, digit };
+        self.at_bottom = level == 0;
+    }
+}
+
+/// The wheel; see the head of the file.
+#[derive(Debug)]
+pub struct Wheel {
+    /// The slot of all time.
+    root: Slot,
+    /// Records in the wheel.
+    len: u32,
+    /// The nodes.
+    nodes: Slab<Node, NODE_PAGE_BITS>,
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Wheel {
+    /// An empty wheel, without allocation.
+    pub const fn new() -> Self {
+        Self {
+            root: Slot::EMPTY,
+            len: 0,
+            nodes: Slab::new(),
+        }
+    }
+
+    /// Records in the wheel.
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the wheel is empty.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes on the heap. O(1).
+    pub const fn bytes(&self) -> usize {
+        self.nodes.bytes()
+    }
+
+    /// Forgets all records, and leaves them as they are. O(nodes / 32).
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    // ---- changes ------------------------------------------------------------
+
+    /// Files record `i`, which is in no list. O(8), or O(256) when a list is split.
+    pub fn insert(&mut self, records: &mut impl Filed, i: u32) {
+        let time = time_of(records, i);
+        let mut place = Place::Root;
+        let mut at_bottom = false;
+        loop {
+            let mut slot = self.slot(place);
+            let node = match slot.node() {
+                Some(node) => self.reach(place, node, time),
+                None if slot.len < LIST_MAX || at_bottom => {
+                    slot.push_back(records, i);
+                    self.set_slot(place, slot);
+                    self.len += 1;
+                    return;
+                }
+                None => self.split(records, place, slot, time),
+            };
+            // There always is one: each node stands over 64 records and each
+            // record below 8 nodes, so 2^32 records have 2^29 nodes at most and
+            // the store is never full.
+            let node = node.and_then(|number| Some((number, self.nodes.get_mut(number)?)));
+            debug_assert!(node.is_some(), "the store of nodes is full");
+            let Some((number, node)) = node else { return };
+            node.count += 1;
+            at_bottom = node.level == 0;
+            place = Place::In {
+                node: number,
+                digit: digit(time, node.level()),
+            };
+        }
+    }
+
+    /// Takes record `i` out; false if it is not there, as far as its links tell.
+    /// O(8), or O(64 + nodes below) when a node becomes a list.
+    pub fn remove(&mut self, records: &mut impl Filed, i: u32) -> bool {
+        let Some(way) = self.way_to(time_of(records, i)) else {
+            return false;
+        };
+        let mut slot = self.slot(way.end);
+        if !slot.unlink(records, i) {
+            return false;
+        }
+        self.set_slot(way.end, slot);
+        self.taken(records, &way, 1);
+        true
+    }
+
+    /// Takes out the earliest records whose time is at most `until`, in order of
+    /// time, then arrival, and appends them to `out`: at most `max`, and only
+    /// from the earliest list. Nothing is appended exactly when `max` is 0 or
+    /// nothing is due, so the caller goes on until then. Their links are
+    /// [`NIL`] afterwards. O(8 + max) from a list of level 0, else O(256).
+    pub fn take_due(
+        &mut self,
+        records: &mut impl Filed,
+        until: u64,
+        max: usize,
+        out: &mut Vec<u32>,
+    ) {
+        let way = self.way_to_first();
+        let mut slot = self.slot(way.end);
+        if slot.is_empty() || max == 0 {
+            return;
+        }
+        let mut taken = 0;
+        if way.at_bottom {
+            if time_of(records, slot.head) > until {
+                return;
+            }
+            while taken < max && !slot.is_empty() {
+                let i = slot.head;
+                if !slot.unlink(records, i) {
+                    break;
+                }
+                out.push(i);
+                taken += 1;
+            }
+        } else {
+            let mut sorted = Sorted::new();
+            for i in sorted.fill(records, slot, |time| time <= until).take(max) {
+                if slot.unlink(records, i) {
+                    out.push(i);
+                    taken += 1;
+                }
+            }
+        }
+        if taken > 0 {
+            self.set_slot(way.end, slot);
+            self.taken(records, &way, taken as u32);
+        }
+    }
+
+    // ---- questions ----------------------------------------------------------
+
+    /// How many records have a time of at most `until`. O(8 * 64 + 256).
+    pub fn count_until(&self, records: &impl Filed, until: u64) -> usize {
+        let until = until.min(TIME_MAX);
+        let mut count = 0;
+        let mut slot = self.root;
+        while let Some(node) = slot.node() {
+            let Some(node) = self.nodes.get(node) else {
+                return count;
+            };
+            if !node.covers(until) {
+                return count
+                    + if node.base <= until {
+                        node.count as usize
+                    } else {
+                        0
+                    };
+            }
+            let last = digit(until, node.level());
+            count += digits(node.bits & ((1 << last) - 1))
+                .map(|digit| self.count_in(node.slot(digit)))
+                .sum::<usize>();
+            slot = node.slot(last);
+            if node.level == 0 {
+                return count + slot.len as usize;
+            }
+        }
+        count
+            + list(records, slot)
+                .filter(|i| time_of(records, *i) <= until)
+                .count()
+    }
+
+    /// The earliest time, `None` if the wheel is empty. O(8 + 256).
+    pub fn first_time(&self, records: &impl Filed) -> Option<u64> {
+        let way = self.way_to_first();
+        let slot = self.slot(way.end);
+        if way.at_bottom {
+            return (!slot.is_empty()).then(|| time_of(records, slot.head));
+        }
+        list(records, slot).map(|i| time_of(records, i)).min()
+    }
+
+    /// Appends to `out` the `n` earliest records with a time above `after`, in
+    /// order of time, then arrival, and leaves them in the wheel. O(n + 256) and
+    /// two cache misses a level.
+    pub fn first_n(&self, records: &impl Filed, after: u64, n: usize, out: &mut Vec<u32>) {
+        if after >= TIME_MAX {
+            return;
+        }
+        let from = after + 1;
+        let end = out.len().saturating_add(n);
+        if out.len() < end {
+            self.walk(records, self.root, false, from, &mut |i| {
+                out.push(i);
+                out.len() < end
+            });
+        }
+    }
+
+    /// Calls `f` with every record in order of time, then arrival, until it says
+    /// no. O(records).
+    pub fn for_each_in_order(&self, records: &impl Filed, f: &mut dyn FnMut(u32) -> bool) {
+        self.walk(records, self.root, false, 0, f);
+    }
+
+    // ---- slots and nodes ----------------------------------------------------
+
+    /// The slot at a place.
+    fn slot(&self, place: Place) -> Slot {
+        match place {
+            Place::Root => self.root,
+            Place::In { node, digit } => self
+                .nodes
+                .get(node)
+                .map_or(Slot::EMPTY, |node| node.slot(digit)),
+        }
+    }
+
+    /// Sets the slot at a place.
+    fn set_slot(&mut self, place: Place, slot: Slot) {
+        match place {
+            Place::Root => self.root = slot,
+            Place::In { node, digit } => {
+                if let Some(node) = self.nodes.get_mut(node) {
+                    node.set_slot(digit, slot);
+                }
+            }
+        }
+    }
+
+    /// Records in a slot.
+    fn count_in(&self, slot: Slot) -> usize {
+        let count = slot.node().map_or(slot.len, |node| {
+            self.nodes.get(node).map_or(0, |node| node.count)
+        });
+        count as usize
+    }
+
+    /// The node in the slot at `place` that `time` lies in: the one there is, or
+    /// a new one above it and the time.
+    fn reach(&mut self, place: Place, number: u32, time: u64) -> Option<u32> {
+        let node = self.nodes.get(number)?;
+        if node.covers(time) {
+            return Some(number);
+        }
+        let (base, count) = (node.base, node.count);
+        // They differ in a digit above the node's own, so this is a higher level
+        // than the node's, and lower than that of the node around both.
+        let level = level_of(base ^ time);
+        let mut above = Node::new(time, level);
+        above.set_slot(digit(base, level), Slot::of_node(number));
+        above.count = count;
+        let above = self.nodes.insert(above)?;
+        self.set_slot(place, Slot::of_node(above));
+        Some(above)
+    }
+
+    /// Turns the list at `place` into a node of the level that tells its records
+    /// and `time` apart, front to back, and returns the node.
+    fn split(
+        &mut self,
+        records: &mut impl Filed,
+        place: Place,
+        slot: Slot,
+        time: u64,
+    ) -> Option<u32> {
+        let differ = list(records, slot).fold(0, |differ, i| differ | (time_of(records, i) ^ time));
+        let level = level_of(differ);
+        // Made in its place: it is moved once less.
+        let number = self.nodes.insert(Node::new(time, level))?;
+        let node = self.nodes.get_mut(number)?;
+        node.count = slot.len;
+        let mut i = slot.head;
+        while i != NIL {
+            let next = records.next(i);
+            let digit = digit(time_of(records, i), level);
+            let mut part = node.slot(digit);
+            part.push_back(records, i);
+            node.set_slot(digit, part);
+            i = next;
+        }
+        self.set_slot(place, Slot::of_node(number));
+        Some(number)
+    }
+
+    /// Counts `taken` records less along a way; the topmost node that has become
+    /// too small turns into a list.
+    fn taken(&mut self, records: &mut impl Filed, way: &Way, taken: u32) {
+        self.len -= taken;
+        let mut small = None;
+        for (number, place) in way.steps.iter().take(way.len) {
+            let Some(node) = self.nodes.get_mut(*number) else {
+                return;
+            };
+            node.count -= taken;
+            if node.count < MERGE_BELOW && small.is_none() {
+                small = Some((*number, *place));
+            }
+        }
+        if let Some((number, place)) = small {
+            let list = self.merge(records, number);
+            self.set_slot(place, list);
+        }
+    }
+
+    /// Gives a node and those below it back and returns all of their records as
+    /// one list. O(non-empty slots), of which there are fewer than 8 * 64.
+    fn merge(&mut self, records: &mut impl Filed, number: u32) -> Slot {
+        let mut merged = Slot::EMPTY;
+        let Some(node) = self.nodes.remove(number) else {
+            return merged;
+        };
+        for slot in node.filled(0) {
+            let part = match slot.node() {
+                Some(below) => self.merge(records, below),
+                None => slot,
+            };
+            merged.append(records, part);
+        }
+        merged
+    }
+
+    /// The way to the list that holds `time`, `None` if it would be outside of
+    /// the nodes there are.
+    fn way_to(&self, time: u64) -> Option<Way> {
+        let mut way = Way::new();
+        let mut slot = self.root;
+        while let Some(number) = slot.node() {
+            let node = self.nodes.get(number)?;
+            if !node.covers(time) {
+                return None;
+            }
+            let digit = digit(time, node.level());
+            way.push(number, node.level(), digit);
+            slot = node.slot(digit);
+        }
+        Some(way)
+    }
+
+    /// The way to the earliest list.
+    fn way_to_first(&self) -> Way {
+        let mut way = Way::new();
+        let mut slot = self.root;
+        while let Some(number) = slot.node() {
+            let Some(node) = self.nodes.get(number) else {
+                break;
+            };
+            let digit = node.bits.trailing_zeros() as u8;
+            way.push(number, node.level(), digit);
+            slot = node.slot(digit);
+        }
+        way
+    }
+
+    /// Calls `f` with the records of a slot from time `from` on, in order;
+    /// `at_bottom`: it is one of level 0. False once `f` has said no.
+    fn walk(
+        &self,
+        records: &impl Filed,
+        slot: Slot,
+        at_bottom: bool,
+        from: u64,
+        f: &mut dyn FnMut(u32) -> bool,
+    ) -> bool {
+        if let Some(node) = slot.node() {
+            let Some(node) = self.nodes.get(node) else {
+                return true;
+            };
+            let start = if from <= node.base {
+                0
+            } else if node.covers(from) {
+                digit(from, node.level())
+            } else {
+                return true;
+            };
+            return node
+                .filled(start)
+                .all(|slot| self.walk(records, slot, node.level == 0, from, f));
+        }
+        if at_bottom {
+            return slot.is_empty()
+                || time_of(records, slot.head) < from
+                || list(records, slot).all(&mut *f);
+        }
+        Sorted::new()
+            .fill(records, slot, |time| time >= from)
+            .all(f)
+    }
+
+    /// Tests the invariants at the head of the file, in tests and debug builds only.
+    /// O(records).
+    ///
+    /// # Panics
+    ///
+    /// If one is broken.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self, records: &impl Filed) {
+        let mut nodes = 0;
+        let met = self.check_slot(records, self.root, LEVELS, 0, &mut nodes);
+        assert_eq!(met, self.len, "records");
+        assert_eq!(nodes, self.nodes.len(), "nodes");
+        self.nodes.check();
+    }
+
+    /// Tests a slot that covers `64^height` ms from `base` and what is below it,
+    /// and returns its records.
+    #[cfg(any(test, debug_assertions))]
+    fn check_slot(
+        &self,
+        records: &impl Filed,
+        slot: Slot,
+        height: u32,
+        base: u64,
+        nodes: &mut usize,
+    ) -> u32 {
+        let lies_in = |time: u64| time >> (DIGIT_BITS * height) == base >> (DIGIT_BITS * height);
+        let Some(number) = slot.node() else {
+            assert!(
+                slot.len <= LIST_MAX || height == 0,
+                "a list of {} at height {height}",
+                slot.len
+            );
+            let (mut met, mut before) = (0, NIL);
+            let mut i = slot.head;
+            while i != NIL {
+                assert_eq!(records.prev(i), before, "link back from {i}");
+                assert!(
+                    lies_in(time_of(records, i)),
+                    "record {i} is not where its time says"
+                );
+                met += 1;
+                assert!(met <= slot.len, "more records than counted, or a ring");
+                before = i;
+                i = records.next(i);
+            }
+            assert_eq!((before, met), (slot.tail, slot.len), "tail and length");
+            return met;
+        };
+        *nodes += 1;
+        let node = self.nodes.get(number);
+        assert!(node.is_some(), "node {number} is gone");
+        let Some(node) = node else { return 0 };
+        assert!(
+            node.level() < height && lies_in(node.base),
+            "node {number} is not within its slot"
+        );
+        assert_eq!(
+            base_of(node.base, node.level()),
+            node.base,
+            "base of node {number}"
+        );
+        assert!(
+            node.count >= MERGE_BELOW,
+            "node {number} has but {} records",
+            node.count
+        );
+        let mut met = 0;
+        for digit in 0..SLOTS as u8 {
+            let slot = node.slot(digit);
+            assert_eq!(
+                node.bits >> digit & 1 == 1,
+                !slot.is_empty(),
+                "bit {digit} of node {number}"
+            );
+            let base = node.base + (u64::from(digit) << (DIGIT_BITS * node.level()));
+            met += self.check_slot(records, slot, node.level(), base, nodes);
+        }
+        assert_eq!(met, node.count, "count of node {number}");
+        met
+    }
+}
+
+/// The records of a list, front to back.
+fn list<R: Linked>(records: &R, slot: Slot) -> impl Iterator<Item = u32> + use<'_, R> {
+    let some = |i: u32| (i != NIL).then_some(i);
+    std::iter::successors(some(slot.head), move |i| some(records.next(*i)))
+}
+
+/// Room to sort one list above level 0, on the stack.
+struct Sorted {
+    /// Time and record.
+    entries: [(u64, u32); LIST_MAX_USIZE],
+}
+
+impl Sorted {
+    /// Room for a list.
+    const fn new() -> Self {
+        Self {
+            entries: [(0, NIL); LIST_MAX_USIZE],
+        }
+    }
+
+    /// The records of a list whose time `wanted` says yes to, in order of time,
+    /// then of the list.
+    fn fill<'s, R: Filed, W: Fn(u64) -> bool>(
+        &'s mut self,
+        records: &R,
+        slot: Slot,
+        wanted: W,
+    ) -> impl Iterator<Item = u32> + use<'s, R, W> {
+        let mut len = 0;
+        for i in list(records, slot) {
+            let time = time_of(records, i);
+            if wanted(time)
+                && let Some(entry) = self.entries.get_mut(len)
+            {
+                *entry = (time, i);
+                len += 1;
+            }
+        }
+        let entries = self.entries.get_mut(..len).unwrap_or_default();
+        entries.sort_by_key(|(time, _)| *time);
+        entries.iter().map(|(_, i)| *i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::slab::testing::Run;
+    use super::*;
+
+    /// Links and time of each record.
+    #[derive(Default)]
+    struct Records(Vec<(u32, u32, u64)>);
+
+    impl Linked for Records {
+        fn prev(&self, i: u32) -> u32 {
+            self.0[i as usize].0
+        }
+        fn next(&self, i: u32) -> u32 {
+            self.0[i as usize].1
+        }
+        fn set_prev(&mut self, i: u32, prev: u32) {
+            self.0[i as usize].0 = prev;
+        }
+        fn set_next(&mut self, i: u32, next: u32) {
+            self.0[i as usize].1 = next;
+        }
+    }
+
+    impl Filed for Records {
+        fn filed(&self, i: u32) -> u64 {
+            self.0[i as usize].2
+        }
+    }
+
+    impl Records {
+        /// Adds a record of this time and files it.
+        fn add(&mut self, wheel: &mut Wheel, time: u64) -> u32 {
+            self.0.push((NIL, NIL, time));
+            let i = self.0.len() as u32 - 1;
+            wheel.insert(self, i);
+            i
+        }
+
+        /// Everything in the wheel, in order.
+        fn in_order(&self, wheel: &Wheel) -> Vec<u32> {
+            let mut all = Vec::new();
+            wheel.for_each_in_order(self, &mut |i| {
+                all.push(i);
+                true
+            });
+            all
+        }
+
+        /// What is due, taken out in steps of at most `max`.
+        fn take_all(&mut self, wheel: &mut Wheel, until: u64, max: usize) -> Vec<u32> {
+            let mut taken = Vec::new();
+            loop {
+                let before = taken.len();
+                wheel.take_due(self, until, max, &mut taken);
+                assert!(taken.len() - before <= max);
+                if taken.len() == before {
+                    return taken;
+                }
+                wheel.check(self);
+            }
+        }
+    }
+
+    /// A time today.
+    const TODAY: u64 = 1_795_958_000_123;
+
+    #[test]
+    fn level_and_slot_of_each_time_around_each_power_of_two() {
+        for bit in 0..48_u32 {
+            let power = 1_u64 << bit;
+            assert_eq!(level_of(power), bit / 6);
+            for time in power.saturating_sub(70)..=(power + 70).min(TIME_MAX) {
+                // The digits are the number in base 64.
+                let mut rest = time;
+                for level in 0..LEVELS {
+                    assert_eq!(
+                        u64::from(digit(time, level)),
+                        rest % 64,
+                        "{time} level {level}"
+                    );
+                    rest /= 64;
+                    let width = 64_u64.pow(level + 1);
+                    assert_eq!(base_of(time, level), time / width * width);
+                }
+                assert_eq!(rest, 0);
+                // The level that tells it from its neighbours is the highest digit that differs.
+                for other in [
+                    time ^ 1,
+                    time ^ power,
+                    time.wrapping_sub(1) & TIME_MAX,
+                    (time + 1) & TIME_MAX,
+                ] {
+                    let highest = (0..LEVELS)
+                        .rev()
+                        .find(|level| digit(time, *level) != digit(other, *level));
+                    assert_eq!(
+                        level_of(time ^ other),
+                        highest.unwrap_or(0),
+                        "{time} {other}"
+                    );
+                }
+            }
+        }
+        assert_eq!(
+            (level_of(0), level_of(TIME_MAX), base_of(TIME_MAX, 7)),
+            (0, 7, 0)
+        );
+    }
+
+    #[test]
+    fn two_hundred_and_fifty_six_records_are_one_list() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        for number in 0..256 {
+            records.add(&mut wheel, TODAY + number * 1_000_003 % 3_600_000);
+        }
+        assert_eq!((wheel.bytes(), wheel.len(), wheel.nodes.len()), (0, 256, 0));
+        records.add(&mut wheel, TODAY);
+        assert_eq!(wheel.nodes.len(), 1);
+        wheel.check(&records);
+        assert_eq!(size_of::<Node>(), 792);
+        // Fewer than 64 are one list again.
+        for i in 0..194 {
+            assert_eq!(wheel.nodes.len(), 1);
+            assert!(wheel.remove(&mut records, i));
+            wheel.check(&records);
+        }
+        assert_eq!((wheel.nodes.len(), wheel.len()), (0, 63));
+    }
+
+    #[test]
+    fn deadlines_within_an_hour_are_few_levels_deep() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        for number in 0..100_000_u64 {
+            records.add(&mut wheel, TODAY + number * 7_919_117 % 3_600_000);
+        }
+        wheel.check(&records);
+        let depth_max = (0..100_000)
+            .map(|i| wheel.way_to(records.filed(i)).unwrap().len)
+            .max();
+        assert!(depth_max <= Some(4), "{depth_max:?}");
+        assert!(wheel.bytes() < 100_000 * 12, "{} bytes", wheel.bytes());
+    }
+
+    #[test]
+    fn a_split_goes_to_the_level_that_tells_the_records_apart() {
+        // Row: 256 times from a pattern, one more, the level of the first node, nodes.
+        let same: fn(u64) -> u64 = |_| TODAY;
+        let minute: fn(u64) -> u64 = |number| 64 * 1024 + number * 200;
+        for (time, more, level, nodes) in [
+            (same, TODAY, 0, 1),
+            (same, TODAY ^ 1, 0, 1),
+            (same, TODAY ^ 64, 1, 1),
+            (same, 0, 6, 1),
+            (same, TIME_MAX, 7, 1),
+            (minute, 64 * 1024, 2, 1),
+            (minute, TIME_MAX, 7, 1),
+        ] {
+            let mut wheel = Wheel::new();
+            let mut records = Records::default();
+            for number in 0..256 {
+                records.add(&mut wheel, time(number));
+            }
+            records.add(&mut wheel, more);
+            wheel.check(&records);
+            let root = wheel.nodes.get(wheel.root.node().unwrap()).unwrap();
+            assert_eq!((root.level(), wheel.nodes.len()), (level, nodes), "{more}");
+        }
+    }
+
+    #[test]
+    fn a_time_outside_of_a_node_gets_a_node_above() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        for number in 0..300 {
+            records.add(&mut wheel, TODAY + number % 40);
+        }
+        let inner = wheel.root.node().unwrap();
+        // Further and further away, on both sides.
+        for far in [
+            TODAY + 100,
+            TODAY + 100_000,
+            TODAY - 100_000_000,
+            5,
+            TIME_MAX,
+            u64::MAX,
+        ] {
+            records.add(&mut wheel, far);
+            wheel.check(&records);
+        }
+        assert_ne!(wheel.root.node(), Some(inner));
+        let order = records.in_order(&wheel);
+        assert_eq!(
+            (order[0], order[1], order[304], order[305]),
+            (303, 302, 304, 305)
+        );
+        assert_eq!(wheel.first_time(&records), Some(5));
+        assert_eq!(wheel.count_until(&records, u64::MAX), 306);
+        assert_eq!(wheel.count_until(&records, TIME_MAX - 1), 304);
+    }
+
+    #[test]
+    fn equal_times_keep_their_order_through_splits_and_merges() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        // Three times, interleaved, far more than a list holds, then one far away.
+        for number in 0..1500 {
+            records.add(&mut wheel, TODAY + (number + 2) % 3 * 5000);
+        }
+        records.add(&mut wheel, 7);
+        wheel.check(&records);
+        for i in (0..1500).filter(|i| i % 50 > 1) {
+            assert!(wheel.remove(&mut records, i));
+        }
+        wheel.check(&records);
+        let mut expected: Vec<u32> = (0..1500).filter(|i| i % 50 <= 1).collect();
+        expected.sort_by_key(|i| records.filed(*i));
+        expected.insert(0, 1500);
+        assert_eq!(records.in_order(&wheel), expected);
+        assert_eq!(records.take_all(&mut wheel, u64::MAX, 7), expected);
+        assert_eq!((wheel.len(), wheel.nodes.len()), (0, 0));
+    }
+
+    #[test]
+    fn many_of_one_millisecond_are_taken_in_order_in_small_steps() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        for _ in 0..100_000 {
+            records.add(&mut wheel, TODAY);
+        }
+        assert_eq!(wheel.nodes.len(), 1);
+        let mut out = Vec::new();
+        wheel.take_due(&mut records, TODAY - 1, 1000, &mut out);
+        wheel.take_due(&mut records, TODAY, 0, &mut out);
+        assert!(out.is_empty());
+        while !wheel.is_empty() {
+            let before = out.len();
+            wheel.take_due(&mut records, TODAY, 1000, &mut out);
+            assert!((1..=1000).contains(&(out.len() - before)));
+        }
+        assert!(out.into_iter().eq(0..100_000));
+    }
+
+    #[test]
+    fn nothing_is_taken_before_its_time() {
+        for count in [1, 200, 300, 5000] {
+            let mut wheel = Wheel::new();
+            let mut records = Records::default();
+            for number in 0..count {
+                records.add(&mut wheel, TODAY + number * 31 % 500);
+            }
+            for until in TODAY - 2..TODAY + 502 {
+                let first = wheel.first_time(&records);
+                let taken = records.take_all(&mut wheel, until, 3);
+                assert!(taken.iter().all(|i| records.filed(*i) == until));
+                assert_eq!(first == Some(until), !taken.is_empty(), "{count} {until}");
+            }
+            assert!(wheel.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_not_there_is_refused() {
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        records.0.push((NIL, NIL, TODAY));
+        assert!(!wheel.remove(&mut records, 0));
+        for number in 0..300 {
+            records.add(&mut wheel, TODAY + number);
+        }
+        assert!(!wheel.remove(&mut records, 0));
+        records.0[0].2 = 3;
+        assert!(!wheel.remove(&mut records, 0), "outside of every node");
+        wheel.check(&records);
+        wheel.clear();
+        assert_eq!(
+            (wheel.len(), wheel.bytes(), wheel.first_time(&records)),
+            (0, 0, None)
+        );
+        let mut out = Vec::new();
+        wheel.take_due(&mut records, u64::MAX, 10, &mut out);
+        wheel.first_n(&records, 0, 10, &mut out);
+        assert!(out.is_empty());
+        assert_eq!(wheel.count_until(&records, u64::MAX), 0);
+    }
+
+    #[test]
+    fn random_operations_against_a_sorted_map() {
+        let mut run = Run::new();
+        let mut wheel = Wheel::new();
+        let mut records = Records::default();
+        // Time and arrival to record.
+        let mut model: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+        // Record to its key in the model.
+        let mut keys: Vec<Option<(u64, u64)>> = Vec::new();
+        let mut free: Vec<u32> = Vec::new();
+        let mut present: Vec<u32> = Vec::new();
+        let (mut target, mut spread, mut center) = (0, 1, TODAY);
+        while run.step < run.steps {
+            run.step += 1;
+            if run.step % 3000 == 1 {
+                target = [0, 100, 300, 1500, 6000][run.random.below(5) as usize];
+                spread = [1, 3, 50, 5000, 900_000, 86_400_000, 1 << 40, u64::MAX]
+                    [run.random.below(8) as usize];
+                center = [
+                    TODAY,
+                    TODAY,
+                    0,
+                    TIME_MAX - 40,
+                    (1 << 42) - 40,
+                    run.random.below(TIME_MAX),
+                ][run.random.below(6) as usize];
+            }
+            let some_time = center.saturating_add(run.random.below(spread));
+            let roll = run.random.below(100);
+            if roll < if present.len() < target { 70 } else { 20 } {
+                let i = free.pop().unwrap_or_else(|| {
+                    records.0.push((NIL, NIL, 0));
+                    keys.push(None);
+                    records.0.len() as u32 - 1
+                });
+                records.0[i as usize] = (77, 77, some_time);
+                wheel.insert(&mut records, i);
+                let key = (some_time.min(TIME_MAX), run.step);
+                keys[i as usize] = Some(key);
+                model.insert(key, i);
+                present.push(i);
+            } else if roll < 85 && !present.is_empty() {
+                let at = run.random.below(present.len() as u64) as usize;
+                let i = present.swap_remove(at);
+                assert!(wheel.remove(&mut records, i));
+                model.remove(&keys[i as usize].take().unwrap());
+                free.push(i);
+            } else if roll < 90 {
+                // The next few that are due at a moment near the first.
+                let until = wheel.first_time(&records).map_or(some_time, |first| {
+                    [
+                        first.saturating_sub(1),
+                        first,
+                        first + run.random.below(spread.min(100_000)),
+                        some_time,
+                    ][run.random.below(4) as usize]
+                });
+                let max = run.random.below(400) as usize;
+                let mut out = Vec::new();
+                wheel.take_due(&mut records, until, max, &mut out);
+                let due = model.range(..(until.saturating_add(1), 0));
+                let expected: Vec<u32> = due.map(|(_, i)| *i).take(out.len()).collect();
+                assert_eq!(out, expected);
+                assert!(out.len() <= max);
+                if out.is_empty() && max > 0 {
+                    assert!(
+                        model.range(..(until.saturating_add(1), 0)).next().is_none(),
+                        "something is due"
+                    );
+                }
+                for i in out {
+                    model.remove(&keys[i as usize].take().unwrap());
+                    free.push(i);
+                }
+                present.retain(|i| keys[*i as usize].is_some());
+            }
+            assert_eq!(wheel.len(), model.len());
+            if run.step.is_multiple_of(7) {
+                assert_eq!(
+                    wheel.first_time(&records),
+                    model.keys().next().map(|key| key.0)
+                );
+                let moment = if run.random.below(4) == 0 {
+                    some_time
+                } else {
+                    present
+                        .get(run.random.below(present.len().max(1) as u64) as usize)
+                        .map_or(0, |i| records.filed(*i))
+                };
+                let moment = moment.saturating_sub(run.random.below(3));
+                if run.step.is_multiple_of(49) {
+                    let until = model.range(..(moment.saturating_add(1), 0)).count();
+                    assert_eq!(wheel.count_until(&records, moment), until);
+                }
+                let count = run.random.below(300) as usize;
+                let mut out = vec![NIL];
+                wheel.first_n(&records, moment, count, &mut out);
+                let expected = model
+                    .range((moment.saturating_add(1), 0)..)
+                    .map(|(_, i)| *i)
+                    .take(count);
+                assert!(
+                    out.into_iter().eq(std::iter::once(NIL).chain(expected)),
+                    "after {moment}"
+                );
+            }
+            if run.step.is_multiple_of(499) {
+                wheel.check(&records);
+                assert!(
+                    records
+                        .in_order(&wheel)
+                        .into_iter()
+                        .eq(model.values().copied())
+                );
+                let mut seen = 0;
+                wheel.for_each_in_order(&records, &mut |_| {
+                    seen += 1;
+                    seen < 10
+                });
+                assert_eq!(seen, model.len().min(10));
+            }
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Decisions: what a request comes to. Each reads the order, the clocks, the
+//! settings and the number generator, changes nothing, and returns the outcome
+//! with the effect that carries it out. Only [`Queue::decide_claim`] first brings
+//! the queue's derived structures up to date.
+//!
+//! The order in which answers are tried is the same for all: missing, finished,
+//! exists, a fence that is not the last grant's, a live lease in the way, rev,
+//! status, deadline, unchanged, done. STATES.md of the design, as a table, is the
+//! test at the end of `tests.rs`.
+
+use super::effect::{AfterTry, Base, Bytes, Effect, FinishedBy, Granted, LeaseKind};
+use super::number::Numbers;
+use super::outcome::{Claimed, Decision, Outcome};
+use super::queue::Queue;
+use super::record::{Grant, Record};
+use super::settings::{Defaults, Setting};
+use super::slab::NIL;
+use super::store::is_one_of;
+use super::time::{Now, WALL_MS_MAX, WallMs};
+use crate::error::Error;
+use crate::request::{
+    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, State, When,
+};
+
+/// So much payload one CLAIM hands out at most (but always one order).
+pub const CLAIM_BYTES_MAX: usize = 1 << 20;
+
+/// What the server brings to a decision.
+#[derive(Debug)]
+pub struct Env<'s> {
+    /// The clocks, read once for the command.
+    pub now: Now,
+    /// The server's number generator.
+    pub numbers: &'s mut Numbers,
+    /// The server's defaults.
+    pub defaults: &'s Defaults,
+}
+
+/// An order as a decision sees it.
+struct Met<'q> {
+    /// Its handle.
+    i: u32,
+    /// Its state, never `Missing`.
+    state: State,
+    /// Its deadline.
+    deadline: Option<WallMs>,
+    /// Number of its last write.
+    rev: u64,
+    /// Its status.
+    status: &'q [u8],
+    /// Its last grant.
+    grant: Option<&'q Grant>,
+}
+
+impl Met<'_> {
+    /// Whether a lease is live.
+    fn is_leased(&self) -> bool {
+        matches!(self.state, State::Leased | State::Reserved)
+    }
+
+    /// Whether `fence` is that of the last grant.
+    fn has_fence(&self, fence: u64) -> bool {
+        self.grant.is_some_and(|grant| grant.fence == fence)
+    }
+}
+
+/// A refusal: nothing is done.
+fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
+    Decision { outcome, was, effect: None }
+}
+
+/// Done, by this effect.
+fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
+    Decision { outcome: Outcome::Ok, was, effect: Some(effect) }
+}
+
+/// Borrowed bytes of an option.
+fn bytes(text: Option<&[u8]>) -> Option<Bytes<'_>> {
+    text.map(Bytes::of)
+}
+
+impl Queue {
+    /// The order with this id, `None` if it is missing.
+    fn meet(&self, now: &Now, id: &[u8]) -> Option<Met<'_>> {
+        let i = self.store.find(id)?;
+        let state = self.store.rows.state(i, now);
+        if state == State::Missing {
+            return None;
+        }
+        let record = self.store.rows.get(i)?;
+        Some(Met {
+            i,
+            state,
+            deadline: record.deadline(),
+            rev: record.rev(),
+            status: self.store.status(i),
+            grant: self.store.rows.grant(i),
+        })
+    }
+
+    /// The rev of whatever record there is under `id`, one that reads as missing
+    /// included; 0 if there is none.
+    fn old_rev(&self, id: &[u8]) -> u64 {
+        self.store.find(id).and_then(|i| self.store.rows.get(i)).map_or(0, Record::rev)
+    }
+
+    /// The next rev of an order whose rev is `old`.
+    fn next_rev(env: &Env<'_>, old: u64) -> Result<u64, Error> {
+        env.numbers.write(env.now.wall_us, old).ok_or(Error::NumbersUsedUp)
+    }
+
+    /// Whether a lease is in the way of a write: a fence that is not the last
+    /// grant's, or a live lease and no fence.
+    fn lease_in_way(met: &Met<'_>, fence: Option<u64>) -> Option<Outcome> {
+        match fence {
+            Some(fence) if !met.has_fence(fence) => Some(Outcome::Stale),
+            None if met.is_leased() => Some(Outcome::Leased),
+            _ => None,
+        }
+    }
+
+    /// Whether rev or status are in the way of a write that sets `to`.
+    fn guard_in_way(&self, met: &Met<'_>, if_rev: Option<u64>, from: &[&[u8]], to: Option<&[u8]>) -> Option<Outcome> {
+        if if_rev.is_some_and(|rev| rev != met.rev) {
+            return Some(Outcome::Stale);
+        }
+        let allowed = self.own.as_ref().is_none_or(|own| to.is_none_or(|to| own.allows(met.status, to)));
+        (!is_one_of(met.status, from) || !allowed).then_some(Outcome::State)
+    }
+
+    /// Both of the above, in order.
+    fn in_way(&self, met: &Met<'_>, guard: &Guard<'_>, to: Option<&[u8]>) -> Option<Outcome> {
+        Self::lease_in_way(met, guard.fence).or_else(|| self.guard_in_way(met, guard.if_rev, &guard.from, to))
+    }
+
+    /// Decides `ORDER.SCHEDULE`. O(1).
+    pub fn decide_schedule<'a>(&self, env: &mut Env<'_>, ask: &Schedule<'a>) -> Result<Decision<'a>, Error> {
+        let deadline = match ask.when {
+            When::In(0) => env.now.wall_ms(),
+            When::In(ms) => env.now.wall_ms_ceil().plus(ms),
+            When::At(at) => at,
+        };
+        if deadline > WALL_MS_MAX {
+            return Err(Error::DeadlineTooFar);
+        }
+        let effect = |base, rev, status| Effect::Schedule {
+            id: Bytes::of(ask.id),
+            deadline,
+            rev,
+            status,
+            payload: bytes(ask.payload),
+            base,
+        };
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            if ask.mode == Mode::Move {
+                return Ok(no(State::Missing, Outcome::Missing));
+            }
+            if !self.store.has_room() {
+                return Err(Error::QueueFull);
+            }
+            let rev = Self::next_rev(env, self.old_rev(ask.id))?;
+            return Ok(ok(State::Missing, effect(Base::Fresh, rev, bytes(ask.status))));
+        };
+        let was = met.state;
+        let by_holder = ask.guard.fence.is_some_and(|fence| met.has_fence(fence));
+        let blocked = if was == State::Finished {
+            // A finished order reopens only when FROM names its status.
+            let named = ask.mode != Mode::Create && ask.guard.from.contains(&met.status);
+            if named { self.in_way(&met, &ask.guard, ask.status) } else { Some(Outcome::Finished) }
+        } else if ask.mode == Mode::Create && met.deadline.is_some() {
+            Some(Outcome::Exists)
+        } else if was == State::Reserved && by_holder && ask.mode == Mode::Move {
+            // There is a lock, but no order that could be moved.
+            Some(Outcome::Missing)
+        } else {
+            self.in_way(&met, &ask.guard, ask.status)
+        };
+        if let Some(outcome) = blocked {
+            return Ok(no(was, outcome));
+        }
+        let unchanged = match (ask.only, met.deadline) {
+            (Some(Direction::Later), Some(old)) => deadline <= old,
+            (Some(Direction::Earlier), Some(old)) => deadline >= old,
+            _ => false,
+        };
+        if unchanged {
+            return Ok(no(was, Outcome::Unchanged));
+        }
+        let keeps_lock = by_holder && met.is_leased() && met.grant.is_some_and(|grant| grant.kind == LeaseKind::Lock);
+        let base = if keeps_lock { Base::RecordAndLock } else { Base::Record };
+        let rev = Self::next_rev(env, met.rev)?;
+        Ok(ok(was, effect(base, rev, bytes(ask.status))))
+    }
+
+    /// Until when an order that is finished now is kept; `None`: not at all.
+    fn keep_end(&self, env: &Env<'_>, keep_ms: Option<u64>) -> Option<WallMs> {
+        let keep_ms = keep_ms.unwrap_or_else(|| self.setting(Setting::KeepMs, env.defaults));
+        (keep_ms != 0).then(|| env.now.wall_ms_ceil().plus(keep_ms))
+    }
+
+    /// Decides `ORDER.FINISH`. O(1).
+    pub fn decide_finish<'a>(&self, env: &mut Env<'_>, ask: &Finish<'a>) -> Result<Decision<'a>, Error> {
+        let effect = |rev, creates| Effect::Finish {
+            id: Bytes::of(ask.id),
+            rev,
+            status: bytes(ask.status),
+            result: bytes(ask.result),
+            keep_end: self.keep_end(env, ask.keep_ms),
+            creates,
+            by: FinishedBy::Finish,
+        };
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            if !ask.create {
+                return Ok(no(State::Missing, Outcome::Missing));
+            }
+            if !self.store.has_room() {
+                return Err(Error::QueueFull);
+            }
+            let rev = Self::next_rev(env, self.old_rev(ask.id))?;
+            return Ok(ok(State::Missing, effect(rev, true)));
+        };
+        let was = met.state;
+        if was == State::Finished {
+            return Ok(no(was, Outcome::Finished));
+        }
+        if let Some(outcome) = self.in_way(&met, &ask.guard, ask.status) {
+            return Ok(no(was, outcome));
+        }
+        if ask.strict && met.deadline.is_some_and(|deadline| deadline.is_due(&env.now)) {
+            return Ok(no(was, Outcome::Expired));
+        }
+        let rev = Self::next_rev(env, met.rev)?;
+        Ok(ok(was, effect(rev, false)))
+    }
+
+    /// Decides `ORDER.STATUS`. O(1). A finished order has no payload any more,
+    /// so one that is to be set there is answered STATE.
+    pub fn decide_status<'a>(&self, env: &mut Env<'_>, ask: &SetStatus<'a>) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+        let was = met.state;
+        if let Some(outcome) = self.in_way(&met, &ask.guard, Some(ask.status)) {
+            return Ok(no(was, outcome));
+        }
+        if was == State::Finished && ask.payload.is_some() {
+            return Ok(no(was, Outcome::State));
+        }
+        let rev = Self::next_rev(env, met.rev)?;
+        let effect =
+            Effect::Status { id: Bytes::of(ask.id), rev, status: Bytes::of(ask.status), payload: bytes(ask.payload) };
+        Ok(ok(was, effect))
+    }
+
+    /// Decides `ORDER.ACK`, and each pair of `ORDER.MACK`. O(1).
+    pub fn decide_ack<'a>(&self, env: &mut Env<'_>, ask: &Ack<'a>) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+        let was = met.state;
+        let blocked = if was == State::Finished {
+            Some(Outcome::Finished)
+        } else {
+            Self::lease_in_way(&met, Some(ask.fence)).or_else(|| self.guard_in_way(&met, None, &ask.from, ask.status))
+        };
+        if let Some(outcome) = blocked {
+            return Ok(no(was, outcome));
+        }
+        let effect = Effect::Finish {
+            id: Bytes::of(ask.id),
+            rev: Self::next_rev(env, met.rev)?,
+            status: bytes(ask.status),
+            result: bytes(ask.result),
+            keep_end: self.keep_end(env, ask.keep_ms),
+            creates: false,
+            by: FinishedBy::Ack,
+        };
+        Ok(ok(was, effect))
+    }
+
+    /// Decides `ORDER.NACK`. O(1).
+    pub fn decide_nack<'a>(&self, env: &mut Env<'_>, ask: &Nack<'a>) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+        let was = met.state;
+        if was == State::Finished {
+            return Ok(no(was, Outcome::Finished));
+        }
+        let Some(grant) = met.grant.filter(|grant| grant.fence == ask.fence) else {
+            return Ok(no(was, Outcome::Stale));
+        };
+        if grant.kind == LeaseKind::Lock {
+            return Ok(no(was, Outcome::State));
+        }
+        let attempt = self.store.rows.extra(met.i).map_or(1, |extra| extra.attempt);
+        let then = match ask.again {
+            _ if grant.last_try => AfterTry::Dead(env.now.wall_ms()),
+            Again::Dead => AfterTry::Dead(env.now.wall_ms()),
+            Again::Delay(0) => AfterTry::Now,
+            Again::Delay(ms) => AfterTry::At(env.now.wall_ms_ceil().plus(ms)),
+            Again::Backoff => match self.backoff_ms(env.defaults, ask.id, attempt) {
+                0 => AfterTry::Now,
+                ms => AfterTry::At(env.now.wall_ms_ceil().plus(ms)),
+            },
+        };
+        let rev = Self::next_rev(env, met.rev)?;
+        Ok(ok(was, Effect::Nack { id: Bytes::of(ask.id), rev, then, error: bytes(ask.error) }))
+    }
+
+    /// How long an order waits after its `attempt`-th try failed: `backoff-ms`,
+    /// doubled with each try up to `backoff-ms-max`, ± 10 % that come from the
+    /// id, so that orders that failed together do not come back together.
+    fn backoff_ms(&self, defaults: &Defaults, id: &[u8], attempt: u32) -> u64 {
+        let first = self.setting(Setting::BackoffMs, defaults);
+        let max = self.setting(Setting::BackoffMsMax, defaults);
+        let doubled = first.saturating_mul(1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX));
+        let wait = doubled.min(max);
+        // FNV-1a; any even spread does.
+        let hash = id.iter().chain(&attempt.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let jitter = wait / 10;
+        let offset = (hash >> 16).checked_rem(jitter.saturating_mul(2).saturating_add(1)).unwrap_or(0);
+        wait.saturating_sub(jitter).saturating_add(offset)
+    }
+
+    /// Decides `ORDER.RENEW`. O(1).
+    pub fn decide_renew<'a>(&self, env: &mut Env<'_>, ask: &Renew<'a>) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+        let was = met.state;
+        let Some(grant) = met.grant else { return Ok(no(was, Outcome::Gone)) };
+        if grant.fence != ask.fence {
+            return Ok(no(was, Outcome::Stale));
+        }
+        if grant.end_mono.is_over(&env.now) {
+            return Ok(no(was, Outcome::Gone));
+        }
+        let left = grant.end_mono.left(&env.now);
+        let wanted = if ask.shorten { ask.lease_ms.min(left) } else { ask.lease_ms.max(left) };
+        let lease_ms = wanted.min(grant.cap_mono.left(&env.now));
+        let end = env.now.wall_ms_ceil().plus(lease_ms);
+        let rev = Self::next_rev(env, met.rev)?;
+        Ok(ok(was, Effect::Renew { id: Bytes::of(ask.id), rev, end }))
+    }
+
+    /// Decides `ORDER.CLAIM`: takes the next orders in the order in which they
+    /// became claimable. O(count), and what [`Queue::advance`] has to catch up
+    /// with, as far as `more` lets it.
+    pub fn decide_claim(
+        &mut self,
+        env: &mut Env<'_>,
+        ask: &Claim<'_>,
+        more: &mut dyn FnMut() -> bool,
+    ) -> Result<Claimed, Error> {
+        self.advance(&env.now, more);
+        if self.is_paused(&env.now) {
+            return Ok(Claimed::default());
+        }
+        let live_max = self.setting(Setting::MaxLeased, env.defaults);
+        let room = if live_max == 0 { u64::MAX } else { live_max.saturating_sub(u64::from(self.tally.claims)) };
+        let picks = match ask.pick {
+            Pick::Id(id) => {
+                let found = self.meet(&env.now, id).filter(|met| met.state == State::Expired && room > 0);
+                found.map(|met| vec![met.i]).unwrap_or_default()
+            }
+            Pick::Next { count, .. } => self.pick(&env.now, u64::from(count).min(room) as usize),
+        };
+        if picks.is_empty() {
+            return Ok(Claimed::default());
+        }
+        let lease_ms = ask.lease_ms.unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));
+        let lease_ms = lease_ms.min(env.defaults.lease_ms_max);
+        let attempts_max = self.setting(Setting::MaxAttempts, env.defaults);
+        let mut claimed = Claimed::default();
+        let mut grants = Vec::with_capacity(picks.len());
+        for i in &picks {
+            let fence = env.numbers.grant(env.now.wall_us, self.floor).ok_or(Error::NumbersUsedUp)?;
+            let attempt = self.store.rows.extra(*i).map_or(0, |extra| extra.attempt).saturating_add(1);
+            let last_try = attempts_max != 0 && u64::from(attempt) >= attempts_max;
+            grants.push(Granted { id: Bytes(self.store.rows.id(*i).to_vec().into()), fence, attempt, last_try });
+            self.catch_up_announcing(*i, &env.now, &mut claimed);
+        }
+        claimed.effect = Some(Effect::Claim {
+            owner: Bytes(ask.owner.to_vec().into()),
+            end: env.now.wall_ms_ceil().plus(lease_ms),
+            cap: env.now.wall_ms_ceil().plus(env.defaults.lease_ms_max),
+            grants,
+        });
+        claimed.picks = picks;
+        Ok(claimed)
+    }
+
+    /// Notes what is still to be said of an order that is being claimed.
+    fn catch_up_announcing(&mut self, i: u32, now: &Now, claimed: &mut Claimed) {
+        use super::outcome::{Announcement, EventKind};
+        let Some(record) = self.store.rows.get(i) else { return };
+        if record.is_announced() {
+            return;
+        }
+        let id: Box<[u8]> = self.store.rows.id(i).into();
+        if record.is_lapsed() {
+            claimed.announcements.push(Announcement { kind: EventKind::Lapsed, id: id.clone() });
+        }
+        claimed.announcements.push(Announcement { kind: EventKind::Expired, id });
+        let late_us = now.wall_us.saturating_sub(self.claimable_since(i).0.saturating_mul(1000));
+        self.meters.lateness.record(late_us);
+    }
+
+    /// The next `count` claimable orders, as many as fit in
+    /// [`CLAIM_BYTES_MAX`], without taking them out of their lists.
+    fn pick(&mut self, now: &Now, count: usize) -> Vec<u32> {
+        let mut picks = Vec::new();
+        let mut payload_bytes = 0_usize;
+        let mut drawn = self.drawn.front().unwrap_or(NIL);
+        let mut returned = self.returned.front().unwrap_or(NIL);
+        while picks.len() < count {
+            if drawn == NIL {
+                let last = self.drawn.back();
+                if self.draw(now, count - picks.len()) {
+                    drawn = match self.store.rows.get(last) {
+                        Some(record) => record.next,
+                        None => self.drawn.front().unwrap_or(NIL),
+                    };
+                }
+            }
+            let i = self.earlier(drawn, returned);
+            let Some(record) = self.store.rows.get(i) else { break };
+            let next = record.next;
+            if i == drawn {
+                drawn = next;
+            } else {
+                returned = next;
+            }
+            if self.store.rows.state(i, now) != State::Expired {
+                // The wall clock was set back: not due any more.
+                self.refile(i);
+                continue;
+            }
+            payload_bytes = payload_bytes.saturating_add(self.store.rows.parts(i).1.map_or(0, <[u8]>::len));
+            if payload_bytes > CLAIM_BYTES_MAX && !picks.is_empty() {
+                break;
+            }
+            picks.push(i);
+        }
+        picks
+    }
+}

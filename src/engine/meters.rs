@@ -1,0 +1,108 @@
+//! What a queue counts: totals and times since its key lives in this process.
+//! Not ground state: neither saved nor replicated nor digested.
+
+use super::histogram::Histogram;
+
+/// Totals and times of a queue, or of all queues together.
+#[derive(Clone, Debug, Default)]
+pub struct Meters {
+    /// Orders created or moved.
+    pub scheduled: u64,
+    /// Orders finished by FINISH.
+    pub finished: u64,
+    /// Claims granted.
+    pub claimed: u64,
+    /// Orders finished by ACK or MACK.
+    pub acked: u64,
+    /// Claims handed back.
+    pub nacked: u64,
+    /// Leases that ended without a word from their holder.
+    pub lapsed: u64,
+    /// Orders that became dead.
+    pub dead: u64,
+    /// Dead orders dropped because there were too many.
+    pub dead_dropped: u64,
+    /// Answers STALE.
+    pub stale: u64,
+    /// LOCKs asked for.
+    pub lock_attempts: u64,
+    /// LOCKs granted.
+    pub lock_acquired: u64,
+    /// LOCKs answered BUSY.
+    pub lock_busy: u64,
+    /// Deadline to announced or claimed, whichever came first.
+    pub lateness: Histogram,
+    /// Claimable to claimed.
+    pub claim_wait: Histogram,
+    /// Claim to ACK.
+    pub close: Histogram,
+    /// LOCK asked for to granted.
+    pub lock_wait: Histogram,
+    /// Lock granted to its end.
+    pub lock_hold: Histogram,
+}
+
+impl Meters {
+    /// The totals under their names in STATS and INFO.
+    pub fn totals(&self) -> [(&'static str, u64); 12] {
+        [
+            ("scheduled_total", self.scheduled),
+            ("finished_total", self.finished),
+            ("claimed_total", self.claimed),
+            ("acked_total", self.acked),
+            ("nacked_total", self.nacked),
+            ("lapsed_total", self.lapsed),
+            ("dead_total", self.dead),
+            ("dead_dropped_total", self.dead_dropped),
+            ("stale_total", self.stale),
+            ("lock_attempt_total", self.lock_attempts),
+            ("lock_acquired_total", self.lock_acquired),
+            ("lock_busy_total", self.lock_busy),
+        ]
+    }
+
+    /// The times under their names in STATS and INFO: p50, p99 and maximum in
+    /// milliseconds.
+    pub fn times(&self) -> [(&'static str, f64); 15] {
+        let of = |names: [&'static str; 3], h: &Histogram| {
+            let [p50, p99, max] = names;
+            [(p50, h.percentile_ms(50)), (p99, h.percentile_ms(99)), (max, h.max_ms())]
+        };
+        let [a, b, c] = of(["lateness_ms_p50", "lateness_ms_p99", "lateness_ms_max"], &self.lateness);
+        let [d, e, f] = of(["claim_wait_ms_p50", "claim_wait_ms_p99", "claim_wait_ms_max"], &self.claim_wait);
+        let [g, h, i] = of(["close_ms_p50", "close_ms_p99", "close_ms_max"], &self.close);
+        let [j, k, l] = of(["lock_wait_ms_p50", "lock_wait_ms_p99", "lock_wait_ms_max"], &self.lock_wait);
+        let [m, n, o] = of(["lock_hold_ms_p50", "lock_hold_ms_p99", "lock_hold_ms_max"], &self.lock_hold);
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]
+    }
+
+    /// Adds what another counted.
+    pub fn add(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.finished += other.finished;
+        self.claimed += other.claimed;
+        self.acked += other.acked;
+        self.nacked += other.nacked;
+        self.lapsed += other.lapsed;
+        self.dead += other.dead;
+        self.dead_dropped += other.dead_dropped;
+        self.stale += other.stale;
+        self.lock_attempts += other.lock_attempts;
+        self.lock_acquired += other.lock_acquired;
+        self.lock_busy += other.lock_busy;
+        self.lateness.add(&other.lateness);
+        self.claim_wait.add(&other.claim_wait);
+        self.close.add(&other.close);
+        self.lock_wait.add(&other.lock_wait);
+        self.lock_hold.add(&other.lock_hold);
+    }
+
+    /// Heap bytes.
+    pub fn bytes(&self) -> usize {
+        self.lateness.bytes()
+            + self.claim_wait.bytes()
+            + self.close.bytes()
+            + self.lock_wait.bytes()
+            + self.lock_hold.bytes()
+    }
+}

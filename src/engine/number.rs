@@ -1,0 +1,73 @@
+//! Fences and revs: one number line, a hybrid logical clock.
+//!
+//! A fence is the number of a lease grant, a rev the number of an order's last
+//! write. Both are microseconds since the Unix epoch where the clock allows it
+//! and larger where it does not, so they only grow, also over restarts, and stay
+//! below 2^53: exact in Lua, PHP and JavaScript.
+
+/// Numbers at or above this are malformed: 2^52 µs is the year 2112, and
+/// everything below 2^53 is exact in a double.
+pub const NUMBER_END: u64 = 1 << 52;
+
+/// How far ahead of the wall clock a number from elsewhere (RDB, RESTORE,
+/// replication) may pull the server's own numbers: one hour, in microseconds.
+pub const FOREIGN_AHEAD_US_MAX: u64 = 3_600_000_000;
+
+/// The server's number generator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// The largest number this server knows to be in use.
+    last: u64,
+}
+
+impl Numbers {
+    /// A generator that has given out nothing yet.
+    pub const fn new() -> Self {
+        Self { last: 0 }
+    }
+
+    /// The largest number known to be in use, 0 when there is none.
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// A number for a lease grant: `max(last + 1, now, floor + 1)`, larger than
+    /// every number of the queue and every grant of this server. `None` when the
+    /// number line is used up (a queue that was restored with a number just
+    /// below [`NUMBER_END`]).
+    pub fn grant(&mut self, now_us: u64, floor: u64) -> Option<u64> {
+        let number = self.last.saturating_add(1).max(now_us).max(floor.saturating_add(1));
+        if number >= NUMBER_END {
+            return None;
+        }
+        self.last = number;
+        Some(number)
+    }
+
+    /// A number for a plain write to an order whose rev is `order_rev` (0: a new
+    /// order): `max(order_rev + 1, last, now)`. It does not use a number up, so
+    /// a million writes a second do not run ahead of the clock. `None` as for
+    /// [`Numbers::grant`].
+    pub fn write(&self, now_us: u64, order_rev: u64) -> Option<u64> {
+        let number = order_rev.saturating_add(1).max(self.last).max(now_us);
+        (number < NUMBER_END).then_some(number)
+    }
+
+    /// Takes note of a number that was given out elsewhere. Returns false when
+    /// it is more than [`FOREIGN_AHEAD_US_MAX`] ahead of the clock and was left
+    /// alone: then it stays a matter of its queue, whose floor keeps it.
+    pub fn learn(&mut self, number: u64, now_us: u64) -> bool {
+        if number > now_us.saturating_add(FOREIGN_AHEAD_US_MAX) {
+            return false;
+        }
+        self.last = self.last.max(number);
+        true
+    }
+
+    /// Moves `guard_us` ahead of the clock and of everything known, at start and
+    /// promotion: what the server before this one gave out and we never saw lies
+    /// below.
+    pub fn guard(&mut self, now_us: u64, guard_us: u64) {
+        self.last = self.last.max(now_us).saturating_add(guard_us);
+    }
+}

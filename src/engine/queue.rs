@@ -1,0 +1,654 @@
+//! A queue: the value under one key. Its records stand in derived structures by
+//! what time will do to them:
+//!
+//! ```text
+//!                     ┌ Deadlines  wheel, wall clock   scheduled, and expired until drawn
+//!        ┌ claimable ─┼ Drawn      list, by deadline   expired, drawn for announcing or claiming
+//! record ┤            └ Returned   list, by arrival    claimable by lapse, retry, release, late creation
+//!        ├ Leases     wheel, monotonic clock           live claims and locks, retry waits
+//!        ├ Dead       list, oldest first               dead
+//!        └ Keeps      wheel, wall clock                finished and kept, reserved and lapsed
+//! ```
+//!
+//! **Nothing fires.** A deadline that passes moves nothing: an expired order is
+//! one whose deadline in the wheel is not later than now, and a claim takes it
+//! from there. So a million orders that fall due in one millisecond are all
+//! claimable in that millisecond, at no cost. What a pass does in its own time
+//! is to announce them: it draws them from the wheel in order, as many as it may
+//! announce. Leases and retry waits that end are moved by [`Queue::advance`].
+//!
+//! Invariants:
+//! - a record stands in exactly one place, the one its `place` names;
+//! - a record with a last grant or retry wait stands in `Leases` until `advance`
+//!   has settled it;
+//! - in each list everything before the cursor is announced, nothing after it;
+//!   what stands in `Deadlines` is never announced;
+//! - places depend on when `advance` ran, answers do not: those come from
+//!   [`super::store::Rows::state`].
+//!
+//! Deliberately absent: a drain, and any cascade by time (see `wheel`).
+
+use std::collections::VecDeque;
+use std::hash::RandomState;
+
+use super::effect::{Bytes, Effect, LeaseKind};
+use super::fifo::Fifo;
+use super::meters::Meters;
+use super::outcome::{Announcement, EventKind, Outcome};
+use super::record::{Place, Record};
+use super::settings::{Defaults, Own, Setting};
+use super::slab::NIL;
+use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
+use super::time::{Now, WallMs};
+use super::wheel::Wheel;
+use crate::request::State;
+
+/// How many records one small step moves at most.
+const STEP: usize = 64;
+
+/// Kept records are forgotten in batches: their wake is rounded up to this many
+/// milliseconds. They read as missing at once, so only memory waits.
+const FORGET_EVERY_MS: u64 = 256;
+
+/// So many lapsed locks are noted until they are announced; of more, the world
+/// is not told. On a replica nobody fetches the notes, so there must be a limit.
+const NOTICES_MAX: usize = 1 << 16;
+
+/// "No time": nothing to wake up for.
+pub const NEVER: u64 = u64::MAX;
+
+/// A pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    /// When it ends; `None`: at RESUME.
+    pub(super) until: Option<WallMs>,
+    /// Why.
+    pub(super) reason: Box<[u8]>,
+}
+
+/// How many records of each kind stand in `Leases`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Claims.
+    pub(super) claims: u32,
+    /// Locks of orders that have a deadline.
+    pub(super) locks: u32,
+    /// Locks of ids that have none.
+    pub(super) reserved: u32,
+    /// Retry waits.
+    pub(super) retrying: u32,
+}
+
+/// The value under one key.
+#[derive(Debug)]
+pub struct Queue {
+    /// The records.
+    pub(super) store: Store,
+    /// See [`Place::Deadlines`].
+    pub(super) deadlines: Wheel,
+    /// See [`Place::Leases`].
+    pub(super) leases: Wheel,
+    /// See [`Place::Keeps`].
+    pub(super) keeps: Wheel,
+    /// See [`Place::Drawn`].
+    pub(super) drawn: Fifo,
+    /// See [`Place::Returned`].
+    pub(super) returned: Fifo,
+    /// See [`Place::Dead`].
+    pub(super) dead: Fifo,
+    /// What stands in `Leases`.
+    pub(super) tally: Tally,
+    /// Highest number in the queue: no later grant is at or below it. Ground.
+    pub(super) floor: u64,
+    /// The pause. Ground.
+    pub(super) pause: Option<Box<Pause>>,
+    /// The settings of its own. Ground.
+    pub(super) own: Option<Box<Own>>,
+    /// Ids of orders that went back to their deadline by a lapse which has not
+    /// been announced, at most [`NOTICES_MAX`].
+    notices: Option<Box<VecDeque<Box<[u8]>>>>,
+    /// Totals and times.
+    pub(super) meters: Box<Meters>,
+    /// The wall clock at the last look, to notice a step back.
+    seen: WallMs,
+    /// Earliest wake among what was filed since [`Queue::take_hint`].
+    hint: u64,
+    /// For the scheduler: the wake it has this queue filed under.
+    armed: u64,
+    /// Whether a lease has lapsed since [`Queue::take_lapsed`].
+    lapsed: bool,
+}
+
+impl Queue {
+    /// An empty queue. `hasher` is the process's own, made once.
+    pub fn new(hasher: &RandomState) -> Self {
+        Self {
+            store: Store::new(hasher),
+            deadlines: Wheel::default(),
+            leases: Wheel::default(),
+            keeps: Wheel::default(),
+            drawn: Fifo::default(),
+            returned: Fifo::default(),
+            dead: Fifo::default(),
+            tally: Tally::default(),
+            floor: 0,
+            pause: None,
+            own: None,
+            notices: None,
+            meters: Box::default(),
+            seen: WallMs(0),
+            hint: NEVER,
+            armed: NEVER,
+            lapsed: false,
+        }
+    }
+
+    /// Whether nothing is in it that would be missed: then its key goes.
+    pub fn is_empty(&self) -> bool {
+        self.store.len() == 0 && self.own.is_none() && self.pause.is_none()
+    }
+
+    /// How many records, those that already read as missing included.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Highest number in the queue.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Bytes it takes, itself included.
+    pub fn bytes(&self) -> usize {
+        let notices = self.notices.as_ref().map_or(0, |notices| notices.iter().map(|id| id.len() + 16).sum());
+        size_of::<Self>()
+            + size_of::<Meters>()
+            + self.store.bytes()
+            + self.deadlines.bytes()
+            + self.leases.bytes()
+            + self.keeps.bytes()
+            + self.meters.bytes()
+            + notices
+    }
+
+    /// What a setting comes to here.
+    pub fn setting(&self, setting: Setting, defaults: &Defaults) -> u64 {
+        self.own.as_ref().and_then(|own| own.get(setting)).unwrap_or_else(|| defaults.get(setting))
+    }
+
+    /// Counts an answer.
+    pub fn note(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Stale {
+            self.meters.stale += 1;
+        }
+    }
+
+    /// What it has counted.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self, now: &Now) -> bool {
+        self.pause.as_ref().is_some_and(|pause| !pause.until.is_some_and(|until| until.is_due(now)))
+    }
+
+    /// The wake the scheduler has noted here.
+    pub fn armed(&self) -> u64 {
+        self.armed
+    }
+
+    /// Notes the wake for the scheduler.
+    pub fn set_armed(&mut self, wall_ms: u64) {
+        self.armed = wall_ms;
+    }
+
+    /// The earliest wall millisecond for which something was filed since the
+    /// last call, [`NEVER`] if nothing was.
+    pub fn take_hint(&mut self) -> u64 {
+        std::mem::replace(&mut self.hint, NEVER)
+    }
+
+    /// Whether a lease has lapsed since the last call.
+    pub fn take_lapsed(&mut self) -> bool {
+        std::mem::take(&mut self.lapsed)
+    }
+
+    /// Takes a record out of where it stands, before it is changed.
+    pub(super) fn lift(&mut self, i: u32) {
+        let Some(record) = self.store.rows.get(i) else { return };
+        let (place, announced) = (record.place(), record.is_announced());
+        let rows = &mut self.store.rows;
+        match place {
+            Place::Nowhere | Place::Vacant => return,
+            Place::Deadlines => {
+                self.deadlines.remove(&mut ByDeadline(rows), i);
+            }
+            Place::Keeps => {
+                self.keeps.remove(&mut ByKeep(rows), i);
+            }
+            Place::Drawn => self.drawn.remove(rows, i, announced),
+            Place::Returned => self.returned.remove(rows, i, announced),
+            Place::Dead => self.dead.remove(rows, i, announced),
+            Place::Leases => {
+                if let Some(count) = self.tally_of(i) {
+                    *count = count.saturating_sub(1);
+                }
+                self.leases.remove(&mut ByLease(&mut self.store.rows), i);
+            }
+        }
+        self.lifted(i, place);
+    }
+
+    /// Clears what belonged to the place a record was in.
+    fn lifted(&mut self, i: u32, place: Place) {
+        if let Some(record) = self.store.rows.get_mut(i) {
+            record.set_place(Place::Nowhere);
+            record.set_announced(false);
+            record.set_lapsed(false);
+        }
+        if place == Place::Returned && self.store.rows.extra(i).is_some() {
+            self.store.with_extra(i, |extra| extra.ready_at = WallMs(0));
+        }
+    }
+
+    /// The counter of a record that stands in `Leases`, or is to.
+    fn tally_of(&mut self, i: u32) -> Option<&mut u32> {
+        let extra = self.store.rows.extra(i)?;
+        let has_deadline = self.store.rows.get(i)?.deadline().is_some();
+        Some(match &extra.grant {
+            None => &mut self.tally.retrying,
+            Some(_) if !has_deadline => &mut self.tally.reserved,
+            Some(grant) if grant.kind == LeaseKind::Claim => &mut self.tally.claims,
+            Some(_) => &mut self.tally.locks,
+        })
+    }
+
+    /// Marks the place of a record.
+    fn stand(&mut self, i: u32, place: Place) {
+        if let Some(record) = self.store.rows.get_mut(i) {
+            record.set_place(place);
+        }
+    }
+
+    /// Puts a record that was lifted and changed where it belongs. While
+    /// `loading`, orders whose deadline has passed go by deadline; else, by when
+    /// they became claimable: now.
+    pub(super) fn file(&mut self, i: u32, now: &Now, loading: bool) {
+        let Some(record) = self.store.rows.get(i) else { return };
+        let (deadline, keep_end) = (record.deadline(), record.keep_end());
+        let extra = self.store.rows.extra(i);
+        let leased = extra.is_some_and(|extra| extra.grant.is_some());
+        let dead = extra.is_some_and(|extra| extra.dead_at.is_some());
+        let retrying = extra.is_some_and(|extra| extra.retry.is_some());
+        if keep_end.is_some() || (deadline.is_none() && !leased) {
+            self.file_keep(i);
+        } else if leased || (retrying && !dead) {
+            self.stand(i, Place::Leases);
+            if let Some(count) = self.tally_of(i) {
+                *count = count.saturating_add(1);
+            }
+            self.leases.insert(&mut ByLease(&mut self.store.rows), i);
+            let mono = self
+                .store
+                .rows
+                .extra(i)
+                .and_then(|extra| extra.grant.as_ref().map(|grant| grant.end_mono).or(extra.retry.map(|r| r.mono)));
+            if let Some(mono) = mono {
+                self.hint_at(now.wall_ms().plus(mono.left(now)));
+            }
+        } else if dead {
+            self.file_dead(i);
+        } else if let Some(deadline) = deadline {
+            if loading || deadline >= now.wall_ms() {
+                self.file_deadline(i, deadline);
+            } else {
+                self.file_returned(i, now.wall_ms());
+            }
+        }
+    }
+
+    /// Asks for a pass now.
+    pub(super) fn wake_now(&mut self) {
+        self.hint_at(WallMs(0));
+    }
+
+    /// Notes that there is something to do at `wall`.
+    fn hint_at(&mut self, wall: WallMs) {
+        self.hint = self.hint.min(wall.0);
+    }
+
+    /// Files a record by its deadline.
+    fn file_deadline(&mut self, i: u32, deadline: WallMs) {
+        self.stand(i, Place::Deadlines);
+        self.deadlines.insert(&mut ByDeadline(&mut self.store.rows), i);
+        self.hint_at(deadline);
+    }
+
+    /// Files a record by its keep end, or by the end of its lapsed lock.
+    fn file_keep(&mut self, i: u32) {
+        self.stand(i, Place::Keeps);
+        self.keeps.insert(&mut ByKeep(&mut self.store.rows), i);
+        let rows = &self.store.rows;
+        let end = rows.get(i).and_then(Record::keep_end).or_else(|| rows.grant(i).map(|grant| grant.end));
+        self.hint_at(forget_wake(end.unwrap_or_default()));
+    }
+
+    /// Files a dead record.
+    fn file_dead(&mut self, i: u32) {
+        self.stand(i, Place::Dead);
+        self.dead.push_back(&mut self.store.rows, i);
+        self.hint_at(WallMs(0));
+    }
+
+    /// Files a record that has been claimable since `since` by other ways than
+    /// its deadline.
+    fn file_returned(&mut self, i: u32, since: WallMs) {
+        self.stand(i, Place::Returned);
+        self.store.with_extra(i, |extra| extra.ready_at = since);
+        self.returned.push_back(&mut self.store.rows, i);
+        self.hint_at(WallMs(0));
+    }
+
+    /// Moves derived structures on to now: ended leases and retry waits become
+    /// what they lead to. `more` is asked between small steps; false stops.
+    /// Returns whether it has caught up. Changes no ground state, so replicas
+    /// call it too.
+    pub fn advance(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
+        if now.wall_ms() < self.seen && !self.undraw(now, more) {
+            return false;
+        }
+        self.seen = now.wall_ms();
+        let mut due = Vec::new();
+        while self.leases.first_time(&SeeLease(&self.store.rows)).is_some_and(|first| first <= now.mono_ms().0) {
+            if !more() {
+                return false;
+            }
+            self.leases.take_due(&mut ByLease(&mut self.store.rows), now.mono_ms().0, STEP, &mut due);
+            if due.is_empty() {
+                break;
+            }
+            for i in due.drain(..) {
+                if let Some(count) = self.tally_of(i) {
+                    *count = count.saturating_sub(1);
+                }
+                self.lifted(i, Place::Leases);
+                self.settle(i, now);
+            }
+        }
+        true
+    }
+
+    /// After a step back of the wall clock: orders that were drawn and are not
+    /// due any more go back to the wheel. Those are at the end of the list,
+    /// which is in order of deadlines.
+    fn undraw(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
+        loop {
+            let mut back = Vec::new();
+            let mut at = self.drawn.back();
+            while back.len() < STEP
+                && let Some(record) = self.store.rows.get(at)
+                && let Some(deadline) = record.deadline()
+                && !deadline.is_due(now)
+            {
+                back.push((at, deadline));
+                at = record.prev;
+            }
+            if back.is_empty() {
+                return true;
+            }
+            for (i, deadline) in back.into_iter().rev() {
+                self.lift(i);
+                self.file_deadline(i, deadline);
+            }
+            if !more() {
+                return false;
+            }
+        }
+    }
+
+    /// Puts a record whose lease or retry wait has ended where that leads.
+    fn settle(&mut self, i: u32, now: &Now) {
+        let Some(record) = self.store.rows.get(i) else { return };
+        let deadline = record.deadline();
+        let Some(extra) = self.store.rows.extra(i) else { return };
+        let retry_at = extra.retry.map(|retry| retry.at);
+        let Some(grant) = &extra.grant else {
+            self.file_returned(i, retry_at.unwrap_or_default());
+            return;
+        };
+        let (kind, end, last_try) = (grant.kind, grant.end, grant.last_try);
+        let Some(deadline) = deadline else {
+            // A reserved id lives and dies with its lock.
+            self.lapsed = true;
+            self.file_keep(i);
+            return;
+        };
+        self.lapsed = true;
+        self.meters.lapsed += 1;
+        if kind == LeaseKind::Claim && last_try {
+            self.meters.dead += 1;
+            self.file_dead(i);
+        } else if end < deadline || !deadline.is_due(now) {
+            // What makes it claimable is its deadline, which may have passed too
+            // since. (A claimed order comes here if the wall clock was set back.)
+            let notices = self.notices.get_or_insert_default();
+            if notices.len() < NOTICES_MAX {
+                notices.push_back(self.store.rows.id(i).into());
+            }
+            self.file_deadline(i, deadline);
+            self.hint_at(WallMs(0));
+            return;
+        } else {
+            self.file_returned(i, end);
+        }
+        if let Some(record) = self.store.rows.get_mut(i) {
+            record.set_lapsed(true);
+        }
+    }
+
+    /// Draws due orders from the wheel, at least one if one is due and about
+    /// `want` at most. Returns whether any was.
+    pub(super) fn draw(&mut self, now: &Now, want: usize) -> bool {
+        let mut due = Vec::new();
+        self.deadlines.take_due(
+            &mut ByDeadline(&mut self.store.rows),
+            now.wall_ms().0,
+            want.clamp(1, STEP),
+            &mut due,
+        );
+        for i in &due {
+            self.stand(*i, Place::Drawn);
+            self.drawn.push_back(&mut self.store.rows, *i);
+        }
+        !due.is_empty()
+    }
+
+    /// Since when an order of `Drawn` or `Returned` has been claimable.
+    pub(super) fn claimable_since(&self, i: u32) -> WallMs {
+        let rows = &self.store.rows;
+        let Some(record) = rows.get(i) else { return WallMs(0) };
+        match record.place() {
+            Place::Returned => rows.extra(i).map_or(WallMs(0), |extra| extra.ready_at),
+            _ => record.deadline().unwrap_or_default(),
+        }
+    }
+
+    /// Of two claimable orders (either may be `NIL`), the one that became
+    /// claimable first; drawn before returned in the same millisecond.
+    pub(super) fn earlier(&self, drawn: u32, returned: u32) -> u32 {
+        if drawn == NIL {
+            return returned;
+        }
+        if returned == NIL || self.claimable_since(drawn) <= self.claimable_since(returned) {
+            return drawn;
+        }
+        returned
+    }
+
+    /// Puts a record that is no longer due (the wall clock was set back) back
+    /// into the wheel.
+    pub(super) fn refile(&mut self, i: u32) {
+        let Some(deadline) = self.store.rows.get(i).and_then(Record::deadline) else { return };
+        self.lift(i);
+        self.file_deadline(i, deadline);
+    }
+
+    /// Something can be claimed now, as far as [`Queue::advance`] has got.
+    pub fn claimable(&self, now: &Now, defaults: &Defaults) -> bool {
+        let full = self.setting(Setting::MaxLeased, defaults);
+        if self.is_paused(now) || (full != 0 && u64::from(self.tally.claims) >= full) {
+            return false;
+        }
+        !self.drawn.is_empty()
+            || !self.returned.is_empty()
+            || self
+                .deadlines
+                .first_time(&SeeDeadline(&self.store.rows))
+                .is_some_and(|first| WallMs(first).is_due(now))
+    }
+
+    /// Whether an announcement is due.
+    fn has_unannounced(&self) -> bool {
+        self.drawn.unannounced() > 0
+            || self.returned.unannounced() > 0
+            || self.dead.unannounced() > 0
+            || self.notices.as_ref().is_some_and(|notices| !notices.is_empty())
+    }
+
+    /// How many orders are to be announced and were not yet.
+    pub fn announce_backlog(&self, now: &Now) -> u64 {
+        let due = self.deadlines.count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
+        let lists = self.drawn.unannounced() + self.returned.unannounced() + self.dead.unannounced();
+        (due + lists + self.notices.as_ref().map_or(0, |notices| notices.len())) as u64
+    }
+
+    /// Gives out the next announcements in order, for at most `max` orders, and
+    /// counts them as made. Nothing while paused.
+    pub fn announce(&mut self, now: &Now, max: usize, out: &mut Vec<Announcement>) {
+        if self.is_paused(now) {
+            return;
+        }
+        for _ in 0..max {
+            if let Some(id) = self.notices.as_mut().and_then(|notices| notices.pop_front()) {
+                out.push(Announcement { kind: EventKind::Lapsed, id });
+                continue;
+            }
+            self.notices = None;
+            if let Some(i) = self.dead.next_unannounced() {
+                self.dead.mark_announced(&self.store.rows);
+                self.announced(i, now, out);
+                continue;
+            }
+            if self.drawn.next_unannounced().is_none() {
+                self.draw(now, max);
+            }
+            let drawn = self.drawn.next_unannounced().unwrap_or(NIL);
+            let i = self.earlier(drawn, self.returned.next_unannounced().unwrap_or(NIL));
+            if i == NIL {
+                return;
+            }
+            if self.store.rows.state(i, now) != State::Expired {
+                self.refile(i);
+                continue;
+            }
+            if i == drawn {
+                self.drawn.mark_announced(&self.store.rows);
+            } else {
+                self.returned.mark_announced(&self.store.rows);
+            }
+            self.announced(i, now, out);
+        }
+    }
+
+    /// Says what there is to say of one record and marks it announced.
+    pub(super) fn announced(&mut self, i: u32, now: &Now, out: &mut Vec<Announcement>) {
+        let Some(record) = self.store.rows.get_mut(i) else { return };
+        record.set_announced(true);
+        let (lapsed, place) = (record.is_lapsed(), record.place());
+        let id: Box<[u8]> = self.store.rows.id(i).into();
+        if lapsed {
+            out.push(Announcement { kind: EventKind::Lapsed, id: id.clone() });
+        }
+        if place == Place::Drawn {
+            let since = self.claimable_since(i);
+            self.meters.lateness.record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
+        }
+        let kind = if place == Place::Dead { EventKind::Dead } else { EventKind::Expired };
+        out.push(Announcement { kind, id });
+    }
+
+    /// Counts everything unclaimed as not announced, after a promotion. O(n) in
+    /// what this server itself had announced and nobody claimed since: nothing
+    /// on a replica that was never primary.
+    pub fn announce_again(&mut self) {
+        for list in [&mut self.drawn, &mut self.returned, &mut self.dead] {
+            let mut at = list.front().unwrap_or(NIL);
+            while let Some(record) = self.store.rows.get_mut(at)
+                && record.is_announced()
+            {
+                record.set_announced(false);
+                at = record.next;
+            }
+            list.announce_again();
+        }
+        // What lapsed while another server was primary was its to say.
+        self.notices = None;
+        self.hint_at(WallMs(0));
+    }
+
+    /// What is to be removed now, as one effect of at most `max` ids: finished
+    /// orders past their keep end, reserved ids past their lock, dead orders
+    /// above `dead-max`; or the end of a pause.
+    pub fn due_forget(&mut self, now: &Now, defaults: &Defaults, max: usize) -> Option<Effect<'static>> {
+        if let Some(pause) = &self.pause
+            && pause.until.is_some_and(|until| until.is_due(now))
+        {
+            return Some(Effect::Pause { on: false, until: None, reason: Bytes::of(b"") });
+        }
+        let mut handles = Vec::new();
+        self.keeps.first_n(&SeeKeep(&self.store.rows), 0, max, &mut handles);
+        handles.retain(|i| self.store.rows.state(*i, now) == State::Missing);
+        if handles.is_empty() {
+            let dead_max = self.setting(Setting::DeadMax, defaults);
+            let too_many = (self.dead.len() as u64).saturating_sub(dead_max);
+            let count = usize::try_from(too_many).unwrap_or(usize::MAX).min(max);
+            handles.extend(self.dead.iter(&self.store.rows).take(count));
+        }
+        if handles.is_empty() {
+            return None;
+        }
+        let ids = handles.iter().map(|i| Bytes(self.store.rows.id(*i).to_vec().into())).collect();
+        Some(Effect::Forget { ids })
+    }
+
+    /// The earliest wall millisecond at which a pass has something to do here;
+    /// a value that has passed means now. On a replica only leases count: it
+    /// announces, grants and forgets nothing.
+    pub fn next_wake(&mut self, now: &Now, primary: bool) -> Option<WallMs> {
+        let leases = self.leases.first_time(&SeeLease(&self.store.rows)).map(|mono| {
+            let left = super::time::MonoMs(mono).left(now);
+            now.wall_ms().plus(left)
+        });
+        if !primary {
+            return leases;
+        }
+        let mut wake = leases;
+        let mut sooner = |at: Option<WallMs>| wake = wake.into_iter().chain(at).min();
+        if self.is_paused(now) {
+            sooner(self.pause.as_ref().and_then(|pause| pause.until));
+        } else {
+            if self.has_unannounced() || self.pause.is_some() {
+                return Some(WallMs(0));
+            }
+            sooner(self.deadlines.first_time(&SeeDeadline(&self.store.rows)).map(WallMs));
+        }
+        sooner(self.keeps.first_time(&SeeKeep(&self.store.rows)).map(|end| forget_wake(WallMs(end))));
+        wake
+    }
+}
+
+/// When a record that ends at `end` is forgotten.
+fn forget_wake(end: WallMs) -> WallMs {
+    WallMs(end.0.div_ceil(FORGET_EVERY_MS).saturating_mul(FORGET_EVERY_MS))
+}

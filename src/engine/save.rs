@@ -1,0 +1,87 @@
+//! Saving: a queue as the effects that rebuild it.
+//!
+//! RDB, DUMP, COPY and a rewritten AOF all carry the same effects in the same
+//! order: settings, pause, floor, then the records. Claimable and scheduled
+//! orders come by deadline, orders of one millisecond in the order they were
+//! scheduled, so that ties survive. Nothing is left out, also not what already
+//! reads as missing: loading must give equal ground state on every server.
+
+use super::effect::{Bytes, Effect, Whole, WholeGrant, WholeLife};
+use super::fifo::Linked;
+use super::queue::Queue;
+use super::slab::NIL;
+use super::store::{SeeDeadline, SeeKeep, SeeLease};
+
+impl Queue {
+    /// Gives each effect that rebuilds this queue to `sink`, until that returns
+    /// false. Lossless; O(n).
+    pub fn for_each_saved(&self, sink: &mut dyn FnMut(&Effect<'_>) -> bool) {
+        for (name, value) in self.own.iter().flat_map(|own| own.each()) {
+            let value = Some(Bytes::of(&value));
+            if !sink(&Effect::Configure { name: Bytes::of(name), value }) {
+                return;
+            }
+        }
+        if let Some(pause) = &self.pause
+            && !sink(&Effect::Pause { on: true, until: pause.until, reason: Bytes::of(&pause.reason) })
+        {
+            return;
+        }
+        if self.floor > 0 && !sink(&Effect::Floor(self.floor)) {
+            return;
+        }
+        let rows = &self.store.rows;
+        let mut go_on = true;
+        let mut save = |i: u32| {
+            if go_on && let Some(whole) = self.whole(i) {
+                go_on = sink(&Effect::Restore(whole));
+            }
+            go_on
+        };
+        for list in [&self.drawn, &self.returned, &self.dead] {
+            let mut at = list.front().unwrap_or(NIL);
+            while at != NIL && save(at) {
+                at = rows.next(at);
+            }
+        }
+        self.deadlines.for_each_in_order(&SeeDeadline(rows), &mut save);
+        self.leases.for_each_in_order(&SeeLease(rows), &mut save);
+        self.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
+    }
+
+    /// A record with all of its ground state.
+    fn whole(&self, i: u32) -> Option<Whole<'_>> {
+        let rows = &self.store.rows;
+        let record = rows.get(i)?;
+        let (id, second) = rows.parts(i);
+        let extra = rows.extra(i);
+        let second = second.map(Bytes::of);
+        let life = match record.keep_end() {
+            Some(keep_end) => WholeLife::Finished { keep_end, result: second },
+            None => WholeLife::Open {
+                deadline: record.deadline(),
+                payload: second,
+                retry_at: extra.and_then(|extra| extra.retry).map(|retry| retry.at),
+                dead_at: extra.and_then(|extra| extra.dead_at),
+                attempt: extra.map_or(0, |extra| extra.attempt),
+                error: extra.and_then(|extra| extra.error.as_deref()).map(Bytes::of),
+                grant: extra.and_then(|extra| extra.grant.as_ref()).map(|grant| WholeGrant {
+                    kind: grant.kind,
+                    owner: Bytes::of(&grant.owner),
+                    fence: grant.fence,
+                    end: grant.end,
+                    cap: grant.cap,
+                    holds: grant.holds,
+                    last_try: grant.last_try,
+                }),
+            },
+        };
+        Some(Whole {
+            id: Bytes::of(id),
+            status: Bytes::of(self.store.status(i)),
+            rev: record.rev(),
+            fp: extra.and_then(|extra| extra.fp.as_deref()).map(Bytes::of),
+            life,
+        })
+    }
+}

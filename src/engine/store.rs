@@ -1,0 +1,494 @@
+//! The records of a queue and the tables they live in: slab, arena, extras,
+//! index by id, statuses. Knows what a record is made of, nothing of time.
+
+use std::hash::{BuildHasher, RandomState};
+
+use super::arena::Arena;
+use super::effect::LeaseKind;
+use super::fifo::Linked;
+use super::index::{Chained, Index, tag_of};
+use super::record::{Extra, Grant, Record};
+use super::slab::{NIL, Slab};
+use super::status::{OWN, Statuses};
+use super::time::{Now, WallMs};
+use super::wheel::Filed;
+use crate::request::State;
+
+/// The largest payload or result, whatever the server's settings say.
+pub const SECOND_BYTES_MAX: usize = 8 << 20;
+
+/// Above so many records or bytes a queue takes no new order: handles are 32
+/// bits wide.
+const RECORDS_MAX: usize = 1 << 31;
+/// See [`RECORDS_MAX`]; the arena addresses 32 GiB.
+const ARENA_BYTES_MAX: usize = 28 << 30;
+
+/// The tables that records and their parts live in.
+#[derive(Debug)]
+pub struct Rows {
+    /// The records.
+    slab: Slab<Record>,
+    /// Their ids and payloads.
+    arena: Arena,
+    /// Their rare parts.
+    extras: Slab<Extra>,
+    /// Makes the hashes of ids.
+    hasher: RandomState,
+}
+
+/// All records of a queue.
+#[derive(Debug)]
+pub struct Store {
+    /// The tables.
+    pub rows: Rows,
+    /// Records by id.
+    index: Index,
+    /// The statuses the records have.
+    statuses: Statuses,
+    /// Heap bytes of what extras hold.
+    boxed_bytes: usize,
+}
+
+/// Splits a block into id and, where there is one, the second part.
+fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
+    let Some((&id_len, mut rest)) = block.split_first() else { return (&[], None) };
+    let mut second_len = 0_usize;
+    if has_second {
+        let mut shift = 0;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            second_len |= usize::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 || shift > 28 {
+                break;
+            }
+        }
+    }
+    let (id, rest) = rest.split_at_checked(usize::from(id_len)).unwrap_or((&[], &[]));
+    (id, has_second.then(|| rest.get(..second_len).unwrap_or(&[])))
+}
+
+/// The length of a second part as it stands in a block: seven bits a byte, the
+/// lowest first. Returns the bytes and how many count.
+fn length_bytes(len: usize) -> ([u8; 5], usize) {
+    let (mut bytes, mut used, mut left) = ([0; 5], 0, len);
+    for byte in &mut bytes {
+        used += 1;
+        *byte = (left & 0x7F) as u8;
+        left >>= 7;
+        if left == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    (bytes, used)
+}
+
+impl Rows {
+    /// The record of a handle.
+    #[inline]
+    pub fn get(&self, i: u32) -> Option<&Record> {
+        self.slab.get(i)
+    }
+
+    /// The record of a handle, to change.
+    #[inline]
+    pub fn get_mut(&mut self, i: u32) -> Option<&mut Record> {
+        self.slab.get_mut(i)
+    }
+
+    /// The rare parts of a record.
+    #[inline]
+    pub fn extra(&self, i: u32) -> Option<&Extra> {
+        let record = self.slab.get(i)?;
+        if !record.has_extra() {
+            return None;
+        }
+        self.extras.get(record.body)
+    }
+
+    /// The last grant of a record.
+    #[inline]
+    pub fn grant(&self, i: u32) -> Option<&Grant> {
+        self.extra(i)?.grant.as_ref()
+    }
+
+    /// Id and second part (payload, or result when finished).
+    pub fn parts(&self, i: u32) -> (&[u8], Option<&[u8]>) {
+        let Some(record) = self.slab.get(i) else { return (&[], None) };
+        split_block(self.arena.get(self.bytes_of(record)), record.has_second())
+    }
+
+    /// The id.
+    #[inline]
+    pub fn id(&self, i: u32) -> &[u8] {
+        self.parts(i).0
+    }
+
+    /// Handle of a record's bytes.
+    fn bytes_of(&self, record: &Record) -> u32 {
+        if !record.has_extra() {
+            return record.body;
+        }
+        self.extras.get(record.body).map_or(NIL, |extra| extra.bytes)
+    }
+
+    /// The state at a moment: a function of record and clocks alone. The first
+    /// line that fits; see DESIGN in the README.
+    pub fn state(&self, i: u32, now: &Now) -> State {
+        let Some(record) = self.slab.get(i) else { return State::Missing };
+        if let Some(keep_end) = record.keep_end() {
+            return if keep_end.is_due(now) { State::Missing } else { State::Finished };
+        }
+        let deadline = record.deadline();
+        if record.has_extra()
+            && let Some(extra) = self.extras.get(record.body)
+        {
+            let ended_last_try = match &extra.grant {
+                Some(grant) if !grant.end_mono.is_over(now) => {
+                    return if deadline.is_some() { State::Leased } else { State::Reserved };
+                }
+                Some(grant) => grant.kind == LeaseKind::Claim && grant.last_try,
+                None => false,
+            };
+            if deadline.is_some() {
+                if ended_last_try || extra.dead_at.is_some() {
+                    return State::Dead;
+                }
+                if extra.retry.is_some_and(|retry| !retry.mono.is_over(now)) {
+                    return State::Retrying;
+                }
+            }
+        }
+        match deadline {
+            None => State::Missing,
+            Some(deadline) if deadline.is_due(now) => State::Expired,
+            Some(_) => State::Scheduled,
+        }
+    }
+
+    /// One past the highest handle.
+    pub fn end(&self) -> u32 {
+        self.slab.end()
+    }
+
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+}
+
+impl Linked for Rows {
+    #[inline]
+    fn prev(&self, i: u32) -> u32 {
+        self.slab.get(i).map_or(NIL, |record| record.prev)
+    }
+    #[inline]
+    fn next(&self, i: u32) -> u32 {
+        self.slab.get(i).map_or(NIL, |record| record.next)
+    }
+    #[inline]
+    fn set_prev(&mut self, i: u32, prev: u32) {
+        if let Some(record) = self.slab.get_mut(i) {
+            record.prev = prev;
+        }
+    }
+    #[inline]
+    fn set_next(&mut self, i: u32, next: u32) {
+        if let Some(record) = self.slab.get_mut(i) {
+            record.next = next;
+        }
+    }
+}
+
+impl Chained for Rows {
+    #[inline]
+    fn hash_next(&self, i: u32) -> u32 {
+        self.slab.get(i).map_or(NIL, |record| record.hash_next)
+    }
+    #[inline]
+    fn set_hash_next(&mut self, i: u32, next: u32) {
+        if let Some(record) = self.slab.get_mut(i) {
+            record.hash_next = next;
+        }
+    }
+    fn hash_of(&self, i: u32) -> u64 {
+        self.hasher.hash_one(self.id(i))
+    }
+    #[inline]
+    fn tag(&self, i: u32) -> u8 {
+        self.slab.get(i).map_or(0, Record::tag)
+    }
+}
+
+/// The records as the wheel of deadlines sees them.
+pub struct ByDeadline<'r>(pub &'r mut Rows);
+/// The records as the wheel of leases and retry waits sees them.
+pub struct ByLease<'r>(pub &'r mut Rows);
+/// The records as the wheel of keep ends sees them.
+pub struct ByKeep<'r>(pub &'r mut Rows);
+
+/// Passes the links of a view on to the records.
+macro_rules! linked_view {
+    ($($view:ident),*) => {$(
+        impl Linked for $view<'_> {
+            #[inline]
+            fn prev(&self, i: u32) -> u32 {
+                self.0.prev(i)
+            }
+            #[inline]
+            fn next(&self, i: u32) -> u32 {
+                self.0.next(i)
+            }
+            #[inline]
+            fn set_prev(&mut self, i: u32, prev: u32) {
+                self.0.set_prev(i, prev);
+            }
+            #[inline]
+            fn set_next(&mut self, i: u32, next: u32) {
+                self.0.set_next(i, next);
+            }
+        }
+    )*};
+}
+linked_view!(ByDeadline, ByLease, ByKeep);
+
+impl Filed for ByDeadline<'_> {
+    #[inline]
+    fn filed(&self, i: u32) -> u64 {
+        filed_deadline(self.0, i)
+    }
+}
+impl Filed for ByLease<'_> {
+    #[inline]
+    fn filed(&self, i: u32) -> u64 {
+        filed_lease(self.0, i)
+    }
+}
+impl Filed for ByKeep<'_> {
+    #[inline]
+    fn filed(&self, i: u32) -> u64 {
+        filed_keep(self.0, i)
+    }
+}
+
+/// Read-only views, for queries.
+pub struct SeeDeadline<'r>(pub &'r Rows);
+/// See [`SeeDeadline`].
+pub struct SeeLease<'r>(pub &'r Rows);
+/// See [`SeeDeadline`].
+pub struct SeeKeep<'r>(pub &'r Rows);
+
+/// Passes the links of a read-only view on; it is never asked to write.
+macro_rules! linked_see {
+    ($($view:ident => $filed:path),*) => {$(
+        impl Linked for $view<'_> {
+            fn prev(&self, i: u32) -> u32 {
+                self.0.prev(i)
+            }
+            fn next(&self, i: u32) -> u32 {
+                self.0.next(i)
+            }
+            fn set_prev(&mut self, _: u32, _: u32) {}
+            fn set_next(&mut self, _: u32, _: u32) {}
+        }
+        impl Filed for $view<'_> {
+            fn filed(&self, i: u32) -> u64 {
+                $filed(self.0, i)
+            }
+        }
+    )*};
+}
+linked_see!(SeeDeadline => filed_deadline, SeeLease => filed_lease, SeeKeep => filed_keep);
+
+/// What a record is filed under in the wheel of deadlines: its deadline.
+fn filed_deadline(rows: &Rows, i: u32) -> u64 {
+    rows.get(i).and_then(Record::deadline).map_or(0, |deadline| deadline.0)
+}
+
+/// What a record is filed under in the wheel of leases: the end of its lease,
+/// else of its retry wait.
+fn filed_lease(rows: &Rows, i: u32) -> u64 {
+    rows.extra(i)
+        .and_then(|extra| extra.grant.as_ref().map(|grant| grant.end_mono).or(extra.retry.map(|retry| retry.mono)))
+        .map_or(0, |mono| mono.0)
+}
+
+/// What a record is filed under in the wheel of keep ends: its keep end, or the
+/// end of the lock that a reserved record was made for.
+fn filed_keep(rows: &Rows, i: u32) -> u64 {
+    let keep_end = rows.get(i).and_then(Record::keep_end);
+    // 1 at least: a walk that starts after 0 finds all.
+    keep_end.or_else(|| rows.grant(i).map(|grant| grant.end)).map_or(1, |end| end.0.max(1))
+}
+
+impl Store {
+    /// An empty store; allocates nothing.
+    pub fn new(hasher: &RandomState) -> Self {
+        let rows =
+            Rows { slab: Slab::default(), arena: Arena::default(), extras: Slab::default(), hasher: hasher.clone() };
+        Self { rows, index: Index::default(), statuses: Statuses::default(), boxed_bytes: 0 }
+    }
+
+    /// The record with this id. O(1).
+    pub fn find(&self, id: &[u8]) -> Option<u32> {
+        let hash = self.rows.hasher.hash_one(id);
+        self.index.find(&self.rows, hash, |i| self.rows.id(i) == id)
+    }
+
+    /// Whether another record fits.
+    pub fn has_room(&self) -> bool {
+        self.rows.len() < RECORDS_MAX && self.rows.arena.bytes() < ARENA_BYTES_MAX
+    }
+
+    /// Makes a record with this id, which must not have one. O(1). `None` when
+    /// the store is full.
+    pub fn create(&mut self, id: &[u8]) -> Option<u32> {
+        let id_len = u8::try_from(id.len()).ok()?;
+        let hash = self.rows.hasher.hash_one(id);
+        let bytes = self.rows.arena.insert(&[&[id_len], id])?;
+        let Some(i) = self.rows.slab.insert(Record::new(tag_of(hash), bytes)) else {
+            self.rows.arena.remove(bytes);
+            return None;
+        };
+        self.index.insert(&mut self.rows, hash, i);
+        Some(i)
+    }
+
+    /// Removes a record, which must stand in no list. O(1).
+    pub fn remove(&mut self, i: u32) {
+        self.clear_extra(i);
+        self.set_status(i, b"");
+        let hash = self.rows.hash_of(i);
+        self.index.remove(&mut self.rows, hash, i);
+        if let Some(record) = self.rows.slab.remove(i) {
+            self.rows.arena.remove(record.body);
+        }
+    }
+
+    /// The status of a record.
+    pub fn status(&self, i: u32) -> &[u8] {
+        match self.rows.get(i).map_or(0, Record::status) {
+            OWN => self.rows.extra(i).and_then(|extra| extra.status.as_deref()).unwrap_or(&[]),
+            code => self.statuses.name(code),
+        }
+    }
+
+    /// Sets the status of a record.
+    pub fn set_status(&mut self, i: u32, status: &[u8]) {
+        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        let old = record.status();
+        if old != OWN && self.statuses.name(old) == status {
+            return;
+        }
+        let code = self.statuses.acquire(status);
+        record.set_status(code);
+        if old == OWN {
+            self.with_extra(i, |extra| extra.status = None);
+        } else {
+            self.statuses.release(old);
+        }
+        if code == OWN {
+            self.with_extra(i, |extra| extra.status = Some(status.into()));
+        }
+    }
+
+    /// Replaces the second part of a record's bytes. The id stays. On failure
+    /// (store full) the second part is gone and the id stays.
+    pub fn set_second(&mut self, i: u32, second: Option<&[u8]>) {
+        let Some(record) = self.rows.slab.get(i) else { return };
+        if !record.has_second() && second.is_none() {
+            return;
+        }
+        let old = self.rows.bytes_of(record);
+        let id = self.rows.id(i);
+        // Ids are at most 255 bytes: a copy on the stack frees the arena.
+        let mut copy = [0_u8; 255];
+        let len = id.len().min(copy.len());
+        if let (Some(to), Some(from)) = (copy.get_mut(..len), id.get(..len)) {
+            to.copy_from_slice(from);
+        }
+        let id = copy.get(..len).unwrap_or(&[]);
+        self.rows.arena.remove(old);
+        let head = [len as u8];
+        let made = second.filter(|second| second.len() <= SECOND_BYTES_MAX).and_then(|second| {
+            let (bytes, used) = length_bytes(second.len());
+            self.rows.arena.insert(&[&head, bytes.get(..used)?, id, second])
+        });
+        let has_second = made.is_some();
+        let handle = made.or_else(|| self.rows.arena.insert(&[&head, id])).unwrap_or(NIL);
+        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        record.set_second(has_second);
+        if record.has_extra() {
+            let at = record.body;
+            if let Some(extra) = self.rows.extras.get_mut(at) {
+                extra.bytes = handle;
+            }
+        } else {
+            record.body = handle;
+        }
+    }
+
+    /// Changes the rare parts of a record, making them where there are none and
+    /// dropping them when nothing is left in them.
+    pub fn with_extra(&mut self, i: u32, change: impl FnOnce(&mut Extra)) {
+        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        if !record.has_extra() {
+            let Some(at) = self.rows.extras.insert(Extra::new(record.body)) else { return };
+            record.body = at;
+            record.set_extra(true);
+        }
+        let Some(extra) = self.rows.extras.get_mut(record.body) else { return };
+        self.boxed_bytes = self.boxed_bytes.saturating_sub(extra.boxed_bytes());
+        change(extra);
+        self.boxed_bytes = self.boxed_bytes.saturating_add(extra.boxed_bytes());
+        if extra.is_idle() && extra.ready_at == WallMs(0) {
+            self.drop_extra(i);
+        }
+    }
+
+    /// Drops all rare parts of a record but a status of its own.
+    pub fn clear_extra(&mut self, i: u32) {
+        if self.rows.extra(i).is_some() {
+            self.with_extra(i, |extra| {
+                let status = extra.status.take();
+                *extra = Extra { status, ..Extra::new(extra.bytes) };
+            });
+        }
+    }
+
+    /// Gives an extra back.
+    fn drop_extra(&mut self, i: u32) {
+        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        if let Some(extra) = self.rows.extras.remove(record.body) {
+            record.body = extra.bytes;
+            record.set_extra(false);
+        }
+    }
+
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// About how many bytes a dump takes: what the arena holds, and 24 bytes a
+    /// record for its numbers. Within some 20 % for records without rare parts.
+    pub fn dump_bytes(&self) -> usize {
+        self.rows.arena.bytes() + self.rows.len() * 24 + self.boxed_bytes
+    }
+
+    /// Heap bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows.slab.bytes()
+            + self.rows.arena.bytes()
+            + self.rows.extras.bytes()
+            + self.index.bytes()
+            + self.statuses.bytes()
+            + self.boxed_bytes
+    }
+}
+
+/// Whether a status is one of `allowed`; no list allows all.
+pub fn is_one_of(status: &[u8], allowed: &[&[u8]]) -> bool {
+    allowed.is_empty() || allowed.contains(&status)
+}

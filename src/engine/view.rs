@@ -1,0 +1,267 @@
+//! Questions: what a queue answers without changing anything. Every answer is a
+//! function of records and clocks; which pass has run does not show, but for the
+//! counts of STATS, which say by `behind_ms` how far they may be off.
+
+use super::effect::LeaseKind;
+use super::queue::Queue;
+use super::record::{Extra, Record};
+use super::settings::{Defaults, Setting};
+use super::slab::NIL;
+use super::store::{SeeDeadline, SeeKeep, SeeLease};
+use super::time::{Now, WallMs};
+use crate::request::{Scan, State};
+
+/// How many records SCAN looks at for each one asked for.
+const SCAN_LOOKS: usize = 10;
+
+/// An order as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderView<'q> {
+    /// Its id.
+    pub id: &'q [u8],
+    /// Its state, never `Missing`.
+    pub state: State,
+    /// Its status.
+    pub status: &'q [u8],
+    /// Its deadline; a finished order has none.
+    pub deadline: Option<WallMs>,
+    /// Number of its last write.
+    pub rev: u64,
+    /// Tries since the deadline was last set.
+    pub attempt: u32,
+    /// Owner of the last grant.
+    pub owner: Option<&'q [u8]>,
+    /// Fence of the last grant, 0 if there is none.
+    pub fence: u64,
+    /// What is left of a live lease, milliseconds, 1 and up.
+    pub lease_ms: Option<u64>,
+    /// Kind of the last grant.
+    pub kind: Option<LeaseKind>,
+    /// How often a live lock is held; 0 without a live lease.
+    pub holds: u32,
+    /// End of the retry wait, while it is ahead.
+    pub retry_at: Option<WallMs>,
+    /// When a finished order is forgotten.
+    pub keep_end: Option<WallMs>,
+    /// Its payload.
+    pub payload: Option<&'q [u8]>,
+    /// What came of it, when finished.
+    pub result: Option<&'q [u8]>,
+    /// Why the last try failed.
+    pub error: Option<&'q [u8]>,
+}
+
+/// A row of SCAN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanRow {
+    /// The order's id.
+    pub id: Vec<u8>,
+    /// Its state.
+    pub state: State,
+    /// Its status.
+    pub status: Vec<u8>,
+    /// Its deadline.
+    pub deadline: Option<WallMs>,
+}
+
+/// A value of STATS.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatValue {
+    /// A count or a time in whole milliseconds.
+    Int(i64),
+    /// A time in milliseconds with decimals.
+    Real(f64),
+    /// A text.
+    Text(Vec<u8>),
+}
+
+/// The answer of STATS: names and values in a fixed order, new ones at the end.
+pub type Stats = Vec<(&'static str, StatValue)>;
+
+/// A number for the wire.
+fn int(value: u64) -> StatValue {
+    StatValue::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+impl Queue {
+    /// The order with this id, `None` if it is missing. O(1).
+    pub fn view(&self, now: &Now, id: &[u8]) -> Option<OrderView<'_>> {
+        self.view_at(now, self.store.find(id)?)
+    }
+
+    /// The order of a handle that this queue gave out and nothing has changed
+    /// since, `None` if it is missing. O(1).
+    pub fn view_at(&self, now: &Now, i: u32) -> Option<OrderView<'_>> {
+        let rows = &self.store.rows;
+        let state = rows.state(i, now);
+        if state == State::Missing {
+            return None;
+        }
+        let record = rows.get(i)?;
+        let extra = rows.extra(i);
+        let grant = extra.and_then(|extra| extra.grant.as_ref());
+        let live = grant.filter(|grant| !grant.end_mono.is_over(now));
+        let (id, second) = rows.parts(i);
+        let finished = record.is_finished();
+        Some(OrderView {
+            id,
+            state,
+            status: self.store.status(i),
+            deadline: record.deadline(),
+            rev: record.rev(),
+            attempt: extra.map_or(0, |extra| extra.attempt),
+            owner: grant.map(|grant| &*grant.owner),
+            fence: grant.map_or(0, |grant| grant.fence),
+            lease_ms: live.map(|grant| grant.end_mono.left(now)),
+            kind: grant.map(|grant| grant.kind),
+            holds: live.map_or(0, |grant| grant.holds),
+            retry_at: extra.and_then(|extra| extra.retry).filter(|_| state == State::Retrying).map(|retry| retry.at),
+            keep_end: record.keep_end(),
+            payload: if finished { None } else { second },
+            result: if finished { second } else { None },
+            error: extra.and_then(|extra| extra.error.as_deref()),
+        })
+    }
+
+    /// The `count` earliest scheduled orders with their deadlines, in order.
+    /// O(count + 256).
+    pub fn next(&self, now: &Now, count: usize) -> Vec<(Vec<u8>, WallMs)> {
+        let rows = &self.store.rows;
+        let mut handles = Vec::new();
+        self.deadlines.first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+        handles
+            .into_iter()
+            .filter_map(|i| Some((rows.id(i).to_vec(), rows.get(i)?.deadline()?)))
+            .collect()
+    }
+
+    /// Looks at about `count` records from `cursor` on. Goes from high handles to
+    /// low: an order that is there from the first to the last call is returned
+    /// at least once. The cursor is 0 at the end.
+    pub fn scan(&self, now: &Now, ask: &Scan<'_>, matches: &dyn Fn(&[u8]) -> bool) -> (u64, Vec<ScanRow>) {
+        let rows = &self.store.rows;
+        let end = u64::from(rows.end());
+        let mut at = if ask.cursor == 0 { end } else { ask.cursor.min(end) };
+        let mut found = Vec::new();
+        let mut looks = SCAN_LOOKS.saturating_mul(ask.count as usize);
+        while at > 0 && looks > 0 && found.len() < ask.count as usize {
+            at -= 1;
+            looks -= 1;
+            let i = u32::try_from(at).unwrap_or(NIL);
+            let state = rows.state(i, now);
+            if state == State::Missing || ask.state.is_some_and(|wanted| wanted != state) {
+                continue;
+            }
+            let (id, status) = (rows.id(i), self.store.status(i));
+            if ask.status.is_some_and(|wanted| wanted != status) || (ask.pattern.is_some() && !matches(id)) {
+                continue;
+            }
+            let deadline = rows.get(i).and_then(Record::deadline);
+            found.push(ScanRow { id: id.to_vec(), state, status: status.to_vec(), deadline });
+        }
+        (at, found)
+    }
+
+    /// The answer of STATS. `waiters` are the clients waiting in CLAIM and in
+    /// LOCK. O(256).
+    pub fn stats(&self, now: &Now, defaults: &Defaults, waiters: (u64, u64)) -> Stats {
+        let rows = &self.store.rows;
+        let wall = now.wall_ms();
+        let due = self.deadlines.count_until(&SeeDeadline(rows), wall.0);
+        let scheduled = self.deadlines.len() - due;
+        let expired = due + self.drawn.len() + self.returned.len();
+        let forgotten = self.keeps.count_until(&SeeKeep(rows), wall.0);
+        let finished = self.keeps.len().saturating_sub(forgotten);
+        let leased = u64::from(self.tally.claims) + u64::from(self.tally.locks);
+        let orders = self.store.len().saturating_sub(forgotten);
+        let mut next = Vec::new();
+        self.deadlines.first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
+        let next_deadline = next.first().and_then(|i| rows.get(*i)).and_then(Record::deadline);
+        let first_due = self.deadlines.first_time(&SeeDeadline(rows)).filter(|first| *first <= wall.0).map(WallMs);
+        let fronts = [self.drawn.front(), self.returned.front()];
+        let oldest = fronts.into_iter().flatten().map(|i| self.claimable_since(i)).chain(first_due).min();
+        let behind = self.leases.first_time(&SeeLease(rows)).map_or(0, |first| now.mono_ms().0.saturating_sub(first));
+        let pause = self.pause.as_ref().filter(|_| self.is_paused(now));
+        let paused_ms = match pause {
+            None => StatValue::Int(-2),
+            Some(pause) => match pause.until {
+                None => StatValue::Int(-1),
+                Some(until) => int(until.0.saturating_sub(wall.0)),
+            },
+        };
+        let reason = pause.map_or_else(Vec::new, |pause| pause.reason.to_vec());
+        let mut stats = vec![
+            ("scheduled", int(scheduled as u64)),
+            ("expired", int(expired as u64)),
+            ("leased", int(leased)),
+            ("retrying", int(u64::from(self.tally.retrying))),
+            ("dead", int(self.dead.len() as u64)),
+            ("finished", int(finished as u64)),
+            ("reserved", int(u64::from(self.tally.reserved))),
+            ("orders", int(orders as u64)),
+            ("next_deadline", next_deadline.map_or(StatValue::Int(-1), |deadline| int(deadline.0))),
+            ("oldest_expired_ms", int(oldest.map_or(0, |since| wall.0.saturating_sub(since.0)))),
+            ("behind_ms", int(behind)),
+            ("live_claims", int(u64::from(self.tally.claims))),
+            ("claim_waiters", int(waiters.0)),
+            ("lock_waiters", int(waiters.1)),
+            ("paused_ms", paused_ms),
+            ("pause_reason", StatValue::Text(reason)),
+        ];
+        stats.extend(self.meters.totals().map(|(name, total)| (name, int(total))));
+        stats.extend(self.meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
+        stats.push(("bytes", int(self.bytes() as u64)));
+        stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
+        stats.extend(Setting::ALL.map(|setting| (setting.name(), int(self.setting(setting, defaults)))));
+        let transitions = self.own.as_ref().and_then(|own| own.transitions()).unwrap_or(&[]);
+        stats.push(("transitions", StatValue::Text(transitions.to_vec())));
+        stats
+    }
+
+    /// Gives every element of the ground state to `element`, as texts and
+    /// numbers; the order means nothing. O(n).
+    pub fn digest(&self, element: &mut dyn FnMut(&[&[u8]], &[u64])) {
+        let rows = &self.store.rows;
+        for i in (0..rows.end()).rev() {
+            let Some(record) = rows.get(i) else { continue };
+            let (id, second) = rows.parts(i);
+            let blank = Extra::new(NIL);
+            let extra = rows.extra(i).unwrap_or(&blank);
+            let optional = |text: &Option<Box<[u8]>>| u64::from(text.is_some());
+            let time = |at: Option<WallMs>| at.map_or(u64::MAX, |at| at.0);
+            let text = |text: &'_ Option<Box<[u8]>>| -> Vec<u8> { text.as_deref().unwrap_or(&[]).to_vec() };
+            let (error, fp) = (text(&extra.error), text(&extra.fp));
+            let mut texts: Vec<&[u8]> = vec![b"order", id, self.store.status(i), second.unwrap_or(&[]), &error, &fp];
+            let mut numbers = vec![
+                record.rev(),
+                time(record.deadline()),
+                time(record.keep_end()),
+                time(extra.retry.map(|retry| retry.at)),
+                time(extra.dead_at),
+                u64::from(extra.attempt),
+                u64::from(second.is_some()),
+                optional(&extra.error),
+                optional(&extra.fp),
+            ];
+            if let Some(grant) = &extra.grant {
+                texts.push(&grant.owner);
+                numbers.extend([
+                    grant.kind as u64,
+                    grant.fence,
+                    grant.end.0,
+                    grant.cap.0,
+                    u64::from(grant.holds),
+                    u64::from(grant.last_try),
+                ]);
+            }
+            element(&texts, &numbers);
+        }
+        element(&[b"floor"], &[self.floor]);
+        if let Some(pause) = &self.pause {
+            element(&[b"pause", &pause.reason], &[pause.until.map_or(u64::MAX, |until| until.0)]);
+        }
+        for (name, value) in self.own.iter().flat_map(|own| own.each()) {
+            element(&[b"setting", name, &value], &[]);
+        }
+    }
+}

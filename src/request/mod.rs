@@ -1,0 +1,313 @@
+//! What a caller asks for: the commands as typed values.
+//!
+//! `parse` turns the arguments of a command into one of these, checking
+//! every number and length before a key is opened; the engine decides on them.
+//! All byte strings borrow from the caller's arguments.
+
+pub mod glob;
+mod parse;
+
+pub use parse::{
+    BLOCK_MS_MAX, COUNT_MAX, ERROR_BYTES_MAX, ID_BYTES_MAX, Limits, OWNER_BYTES_MAX, STATUS_BYTES_MAX, key_and_arity, parse,
+};
+
+use crate::engine::time::WallMs;
+
+/// A deadline as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So many milliseconds from now; 0 is due at once.
+    In(u64),
+    /// At this moment; a moment that has passed is due at once and stored as given.
+    At(WallMs),
+}
+
+/// Conditions on the order as it stands. All must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guard<'a> {
+    /// The status must be one of these; empty: no such condition. An empty
+    /// string names the empty status.
+    pub from: Vec<&'a [u8]>,
+    /// The rev must be this.
+    pub if_rev: Option<u64>,
+    /// The last grant must have this fence.
+    pub fence: Option<u64>,
+}
+
+impl Guard<'_> {
+    /// Whether there is any condition.
+    pub fn is_some(&self) -> bool {
+        !self.from.is_empty() || self.if_rev.is_some() || self.fence.is_some()
+    }
+}
+
+/// Whether SCHEDULE may create, move, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Create only (NX, the default).
+    Create,
+    /// Move only (XX; implied by a guard, GT or LT without UPSERT).
+    Move,
+    /// Either (UPSERT).
+    Upsert,
+}
+
+/// Which way a deadline may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Strictly later only (GT).
+    Later,
+    /// Strictly earlier only (LT).
+    Earlier,
+}
+
+/// `ORDER.SCHEDULE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// Its deadline.
+    pub when: When,
+    /// Create, move or either.
+    pub mode: Mode,
+    /// GT or LT.
+    pub only: Option<Direction>,
+    /// FROM, IFREV, FENCE.
+    pub guard: Guard<'a>,
+    /// The new status; `None` keeps the one there is.
+    pub status: Option<&'a [u8]>,
+    /// The new payload; `None` keeps the one there is.
+    pub payload: Option<&'a [u8]>,
+}
+
+/// `ORDER.FINISH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// Refuse once the deadline has passed.
+    pub strict: bool,
+    /// Record a finished order where there is none.
+    pub create: bool,
+    /// FROM, IFREV, FENCE.
+    pub guard: Guard<'a>,
+    /// The new status; `None` keeps the one there is.
+    pub status: Option<&'a [u8]>,
+    /// What came of it, kept with the finished order.
+    pub result: Option<&'a [u8]>,
+    /// How long to keep the finished order, milliseconds; 0: forget it now;
+    /// `None`: as the queue's `keep-ms` says.
+    pub keep_ms: Option<u64>,
+}
+
+/// `ORDER.STATUS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetStatus<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The new status.
+    pub status: &'a [u8],
+    /// FROM, IFREV, FENCE.
+    pub guard: Guard<'a>,
+    /// The new payload; `None` keeps the one there is.
+    pub payload: Option<&'a [u8]>,
+}
+
+/// Which orders a CLAIM takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick<'a> {
+    /// The next ones, in the order in which they became claimable.
+    Next {
+        /// At most so many, 1 to 1000.
+        count: u32,
+        /// Wait for one up to so many milliseconds, 0 without limit; `None`: do
+        /// not wait.
+        block_ms: Option<u64>,
+    },
+    /// This one.
+    Id(&'a [u8]),
+}
+
+/// `ORDER.CLAIM`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim<'a> {
+    /// Who claims, 1 to 128 bytes.
+    pub owner: &'a [u8],
+    /// Length of the lease, milliseconds; `None`: as the queue's `lease-ms` says.
+    pub lease_ms: Option<u64>,
+    /// Which orders.
+    pub pick: Pick<'a>,
+}
+
+/// `ORDER.ACK`, and one pair of `ORDER.MACK`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of the lease that is acknowledged.
+    pub fence: u64,
+    /// The status must be one of these; empty: no such condition.
+    pub from: Vec<&'a [u8]>,
+    /// The new status; `None` keeps the one there is.
+    pub status: Option<&'a [u8]>,
+    /// What came of it, kept with the finished order.
+    pub result: Option<&'a [u8]>,
+    /// As in [`Finish::keep_ms`].
+    pub keep_ms: Option<u64>,
+}
+
+/// `ORDER.MACK`: many acknowledgements with one status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mack<'a> {
+    /// Ids and fences, 1 to 1000.
+    pub pairs: Vec<(&'a [u8], u64)>,
+    /// As in [`Ack::from`], for each.
+    pub from: Vec<&'a [u8]>,
+    /// As in [`Ack::status`], for each.
+    pub status: Option<&'a [u8]>,
+    /// As in [`Finish::keep_ms`], for each.
+    pub keep_ms: Option<u64>,
+}
+
+/// What happens to an order that was handed back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Offered again after the queue's backoff for its attempt.
+    Backoff,
+    /// Offered again after so many milliseconds; 0: at once.
+    Delay(u64),
+    /// Never offered again: dead.
+    Dead,
+}
+
+/// `ORDER.NACK`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nack<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of the claim that failed.
+    pub fence: u64,
+    /// What happens next.
+    pub again: Again,
+    /// Why it failed, 0 to 256 bytes; `None` keeps the last one.
+    pub error: Option<&'a [u8]>,
+}
+
+/// `ORDER.RENEW`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of the lease.
+    pub fence: u64,
+    /// The lease is to last so many milliseconds from now.
+    pub lease_ms: u64,
+    /// LT: may shorten, and never lengthens. Without it: the other way round.
+    pub shorten: bool,
+}
+
+/// The state words, as SCAN filters and replies name them. `Missing` is no
+/// record at all and is never listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// No record, or one that reads as none.
+    Missing,
+    /// Deadline ahead.
+    Scheduled,
+    /// Deadline passed, claimable.
+    Expired,
+    /// Under a live claim or lock.
+    Leased,
+    /// Handed back, waiting for its next try.
+    Retrying,
+    /// Given up: only an operator brings it back.
+    Dead,
+    /// Finished and kept for a while.
+    Finished,
+    /// A live lock on an id that has no deadline.
+    Reserved,
+}
+
+impl State {
+    /// Every state but `Missing`, in the order STATS lists them.
+    pub const LISTED: [Self; 7] =
+        [Self::Scheduled, Self::Expired, Self::Leased, Self::Retrying, Self::Dead, Self::Finished, Self::Reserved];
+
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Scheduled => "scheduled",
+            Self::Expired => "expired",
+            Self::Leased => "leased",
+            Self::Retrying => "retrying",
+            Self::Dead => "dead",
+            Self::Finished => "finished",
+            Self::Reserved => "reserved",
+        }
+    }
+}
+
+/// `ORDER.SCAN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan<'a> {
+    /// Where to go on; 0 starts.
+    pub cursor: u64,
+    /// Only orders in this state.
+    pub state: Option<State>,
+    /// Only orders with this status.
+    pub status: Option<&'a [u8]>,
+    /// Only ids that match this glob (the server's own pattern rules).
+    pub pattern: Option<&'a [u8]>,
+    /// About how many to look at, 1 to 1000.
+    pub count: u32,
+}
+
+/// `ORDER.APPLY`: effects from a primary, an AOF or a slot import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apply<'a> {
+    /// Version of the encoding.
+    pub version: u64,
+    /// The encoded effects; empty: none, a probe.
+    pub effects: &'a [u8],
+}
+
+/// One command, without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the command of its name")]
+pub enum Request<'a> {
+    Schedule(Schedule<'a>),
+    Finish(Finish<'a>),
+    Status(SetStatus<'a>),
+    Claim(Claim<'a>),
+    Ack(Ack<'a>),
+    Mack(Mack<'a>),
+    Nack(Nack<'a>),
+    Renew(Renew<'a>),
+    Get { id: &'a [u8] },
+    Pttl { id: &'a [u8] },
+    Next { count: u32 },
+    Scan(Scan<'a>),
+    Stats,
+    Apply(Apply<'a>),
+}
+
+/// The command names, without the `ORDER.` prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each variant is the command of its name")]
+pub enum Verb {
+    Schedule,
+    Finish,
+    Status,
+    Claim,
+    Ack,
+    Mack,
+    Nack,
+    Renew,
+    Get,
+    Pttl,
+    Next,
+    Scan,
+    Stats,
+    Apply,
+}

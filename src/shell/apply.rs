@@ -1,0 +1,127 @@
+//! `ORDER.APPLY`: the effects of a decision, carried out.
+//!
+//! It comes from the replication link, from an AOF being loaded, from a slot import,
+//! and from our own pass (which may decide, but writes like everybody else). From a
+//! client only with `apply-from-clients`. It always replicates itself as it came:
+//! the AOF and the replicas of a replica need it too.
+
+use super::cell::{Shared, SharedCell};
+use super::commands::{Call, Done, Target, conclude};
+use super::datatype::VERSION_TEXT;
+use super::ffi::{Ctx, Level, Name, flag, is_valkey, log};
+use super::{clock, counters, numbers, reply, settings};
+use crate::codec;
+use crate::engine::Announcement;
+use crate::error::Error;
+use crate::request::Apply;
+
+/// Refused APPLY commands are logged once in this time, microseconds.
+const REFUSED_LOG_US: u64 = 1_000_000;
+
+/// Whether the next APPLY comes from our own pass.
+static OURS: SharedCell<bool> = SharedCell::new(false);
+/// What that APPLY has to publish before its own events.
+static ANNOUNCEMENTS: Shared<Vec<Announcement>> = Shared::new(Vec::new());
+/// When (monotonic) a refused APPLY was last logged.
+static REFUSED_AT: SharedCell<u64> = SharedCell::new(0);
+/// How an APPLY reaches them: as it came.
+fn call_replicates_itself(call: &Call<'_>, _blob: &[u8]) {
+    call.ctx.replicate_verbatim();
+}
+
+/// APPLY of our own pass: `blob` under `name`, with what is to be published
+/// before. False if the server refused. Runs other code.
+pub(super) fn ourselves(
+    ctx: Ctx,
+    name: Name<'_>,
+    blob: &[u8],
+    announcements: Vec<Announcement>,
+) -> bool {
+    ANNOUNCEMENTS.with(|waiting| *waiting = announcements);
+    OURS.set(true);
+    let done = ctx.call_apply(name, VERSION_TEXT, blob);
+    OURS.set(false);
+    ANNOUNCEMENTS.with(Vec::clear);
+    done
+}
+
+/// Whether an APPLY may come from where it comes.
+fn may_apply(ctx: Ctx, ours: bool) -> bool {
+    if ours {
+        return true;
+    }
+    let mut sources = flag::REPLICATED | flag::LOADING | flag::ASYNC_LOADING;
+    if is_valkey() {
+        sources |= flag::VALKEY_SLOT_IMPORT;
+    }
+    ctx.flags() & sources != 0 || settings::apply_from_clients()
+}
+
+/// Counts a refused APPLY, and logs it once a second: on a replica it means that
+/// the primary is newer, or that the link carries what is not ours.
+pub(super) fn refuse() {
+    counters::APPLY_REFUSED.add(1);
+    let now_us = clock::mono_us();
+    if now_us.saturating_sub(REFUSED_AT.get()) >= REFUSED_LOG_US {
+        REFUSED_AT.set(now_us);
+        log(
+            Level::Warning,
+            c"orderwheel: ORDER.APPLY was refused; upgrade replicas before their primary (orderwheel_apply_refused_total in INFO)",
+        );
+    }
+}
+
+/// APPLY. An empty blob is a probe: everything is checked, nothing is done.
+pub(super) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
+    let ctx = call.ctx;
+    // Once: what runs inside this APPLY is not ours any more.
+    let ours = OURS.get();
+    OURS.set(false);
+    let announcements = if ours {
+        ANNOUNCEMENTS.with(std::mem::take).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    if !may_apply(ctx, ours) {
+        refuse();
+        return reply::error(ctx, &Error::ApplyNotAllowed);
+    }
+    let effects = match codec::decode(ask.version, ask.effects) {
+        Ok(effects) => effects,
+        Err(error) => {
+            refuse();
+            return reply::error(ctx, &error);
+        }
+    };
+    let mut target = Target::open(call);
+    let queue = match target.queue() {
+        Ok(queue) => queue,
+        Err(error) => {
+            refuse();
+            return reply::error(ctx, &error);
+        }
+    };
+    if effects.is_empty() {
+        return ctx.reply_simple(c"OK");
+    }
+    let mut done = Done {
+        announcements,
+        ..Done::default()
+    };
+    // From a file: what has fallen due since it was written goes by its deadline,
+    // not by when its effect is read.
+    let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
+    for effect in &effects {
+        let known = if loading {
+            queue.replay(&call.now, effect)
+        } else {
+            queue.apply(&call.now, effect, &mut done.events)
+        };
+        if !known {
+            counters::APPLY_MISMATCH.add(1);
+        }
+    }
+    numbers::learn(queue.floor(), call.now.wall_us);
+    ctx.reply_simple(c"OK");
+    conclude(call, target, done, call_replicates_itself);
+}

@@ -1,0 +1,575 @@
+//! The commands: read the arguments, open the key, let the engine decide, and
+//! perform what it says.
+//!
+//! Every write goes the same way, and the order of its steps matters:
+//!
+//! 1. read the arguments ([`parse`]): errors come before the key is looked at;
+//! 2. open the key; `decide`, `apply` and the reply, with the queue borrowed;
+//! 3. file the queue in the scheduler's agenda; the borrow ends here;
+//! 4. replicate the effects as one `ORDER.APPLY`;
+//! 5. store a new queue, or delete one that became empty; close the key;
+//! 6. signal the key as modified; raise the events.
+//!
+//! From 5 on other code may run: modules that listen to events may call commands
+//! of ours for the same key. Nothing is borrowed any more, and what they do is
+//! replicated after what was done here.
+//!
+//! A command that decides on no effect replicates, signals and raises nothing,
+//! and makes no key. No command waits, looks at the clock twice, or does more than
+//! `tick-budget-us` of catching up.
+
+#![allow(
+    clippy::similar_names,
+    reason = "argv, argc and args are what everybody calls them"
+)]
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use super::cell::Shared;
+use super::datatype::{self, Found, VERSION_TEXT, hasher, look};
+use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
+use super::{apply, clock, counters, numbers, pass, reply, scheduler, settings, waiters};
+use crate::codec;
+use crate::engine::effect::Effect;
+use crate::engine::time::Now;
+use crate::engine::{Announcement, Decision, Env, Event, EventKind, Outcome, Queue};
+use crate::error::Error;
+use crate::request::{Ack, Claim, Mack, Pick, Request, Scan, Verb, glob, parse};
+
+/// Keyspace events of the module class.
+const CLASS_MODULE: c_int = raw::REDISMODULE_NOTIFY_MODULE;
+/// Keyspace events of keys in general.
+const CLASS_GENERIC: c_int = raw::REDISMODULE_NOTIFY_GENERIC;
+
+/// More arguments than this are kept on the heap.
+const ARGS_INLINE: usize = 24;
+
+/// The buffer effects are encoded into.
+static BLOB: Shared<Vec<u8>> = Shared::new(Vec::new());
+
+/// A callback for each command.
+macro_rules! entries {
+    ($($name:ident => $verb:ident),* $(,)?) => {
+        $(
+            /// The command of this name, see [`enter`].
+            unsafe extern "C" fn $name(
+                ctx: *mut raw::RedisModuleCtx,
+                argv: *mut *mut raw::RedisModuleString,
+                argc: c_int,
+            ) -> c_int {
+                // SAFETY: what the server gives to a command.
+                unsafe { enter(ctx, argv, argc, Verb::$verb) }
+            }
+        )*
+    };
+}
+
+entries! {
+    schedule => Schedule, finish => Finish, status => Status, claim => Claim, ack => Ack, mack => Mack,
+    nack => Nack, renew => Renew, get => Get, pttl => Pttl, next => Next, scan => Scan, stats => Stats,
+    apply => Apply,
+}
+
+/// Name, callback and flags of every command. deny-oom only where an order grows:
+/// finishing must work when memory is full.
+const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 14] = [
+    (c"order.schedule", Some(schedule), c"write deny-oom fast"),
+    (c"order.finish", Some(finish), c"write fast"),
+    (c"order.status", Some(status), c"write deny-oom fast"),
+    (c"order.claim", Some(claim), c"write blocking"),
+    (c"order.ack", Some(ack), c"write fast"),
+    (c"order.mack", Some(mack), c"write"),
+    (c"order.nack", Some(nack), c"write fast"),
+    (c"order.renew", Some(renew), c"write fast"),
+    (c"order.get", Some(get), c"readonly fast"),
+    (c"order.pttl", Some(pttl), c"readonly fast"),
+    (c"order.next", Some(next), c"readonly"),
+    (c"order.scan", Some(scan), c"readonly"),
+    (c"order.stats", Some(stats), c"readonly"),
+    (c"order.apply", Some(apply), c"write"),
+];
+
+/// Registers every command. False if the server refuses one.
+pub(super) fn register(ctx: Ctx) -> bool {
+    let Some(call) = api!(RedisModule_CreateCommand) else {
+        return false;
+    };
+    COMMANDS.iter().all(|(name, callback, flags)| {
+        // SAFETY: called while the module loads; the key is argument 1.
+        unsafe {
+            call(
+                ctx.as_ptr(),
+                name.as_ptr(),
+                *callback,
+                flags.as_ptr(),
+                1,
+                1,
+                1,
+            ) == OK
+        }
+    })
+}
+
+/// What a command knows from its start.
+pub(super) struct Call<'a> {
+    /// The server's context.
+    pub(super) ctx: Ctx,
+    /// The key.
+    pub(super) name: Name<'a>,
+    /// Its database.
+    pub(super) db: i32,
+    /// The clocks.
+    pub(super) now: Now,
+}
+
+impl Call<'_> {
+    /// A question whether there is time left to catch up.
+    fn budget(&self) -> impl FnMut() -> bool + use<> {
+        let end_us = self
+            .now
+            .mono_us
+            .saturating_add(settings::TICK_BUDGET_US.get());
+        move || clock::mono_us() < end_us
+    }
+}
+
+/// The body of every command.
+///
+/// # Safety
+/// The arguments are those the server gave to a command.
+unsafe fn enter(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    verb: Verb,
+) -> c_int {
+    // SAFETY: the server's context for this command.
+    let ctx = unsafe { Ctx::new(ctx) };
+    // What can panic comes before the reply: `conclude` has a guard of its own.
+    let done = guarded(false, || {
+        let argc = usize::try_from(argc).unwrap_or(0);
+        // SAFETY: so many strings are there, alive and unchanged until the
+        // command returns.
+        let argv = unsafe { std::slice::from_raw_parts(argv.cast::<Name<'_>>(), argc) };
+        with_args(argv, |args| run(ctx, argv, args, verb));
+        true
+    });
+    if !done {
+        reply::error(ctx, &Error::Internal);
+    }
+    OK
+}
+
+/// Runs `body` with the bytes of the arguments, kept on the stack where they are few.
+fn with_args<'a>(argv: &[Name<'a>], body: impl FnOnce(&[&'a [u8]])) {
+    if argv.len() > ARGS_INLINE {
+        let args: Vec<&'a [u8]> = argv.iter().map(|name| name.bytes()).collect();
+        return body(&args);
+    }
+    let mut args: [&'a [u8]; ARGS_INLINE] = [&[]; ARGS_INLINE];
+    for (arg, name) in args.iter_mut().zip(argv) {
+        *arg = name.bytes();
+    }
+    body(args.get(..argv.len()).unwrap_or(&[]));
+}
+
+/// Reads the arguments and does what they ask for.
+fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
+    let request = match parse(verb, args, &settings::limits()) {
+        Ok(request) => request,
+        Err(error) => {
+            if verb == Verb::Apply {
+                apply::refuse();
+            }
+            return reply::error(ctx, &error);
+        }
+    };
+    let Some(name) = argv.get(1) else {
+        return reply::error(ctx, &Error::Internal);
+    };
+    let call = Call {
+        ctx,
+        name: *name,
+        db: ctx.db(),
+        now: clock::now(),
+    };
+    match request {
+        Request::Schedule(ask) => {
+            write(&call, ask.id, |queue, env| queue.decide_schedule(env, &ask));
+        }
+        Request::Finish(ask) => write(&call, ask.id, |queue, env| queue.decide_finish(env, &ask)),
+        Request::Status(ask) => write(&call, ask.id, |queue, env| queue.decide_status(env, &ask)),
+        Request::Ack(ask) => write(&call, ask.id, |queue, env| queue.decide_ack(env, &ask)),
+        Request::Nack(ask) => write(&call, ask.id, |queue, env| queue.decide_nack(env, &ask)),
+        Request::Renew(ask) => renew_lease(&call, &ask),
+        Request::Mack(ask) => acknowledge_many(&call, ask),
+        Request::Claim(ask) => claim_orders(&call, &ask),
+        Request::Apply(ask) => apply::effects(&call, &ask),
+        Request::Get { id } => read(&call, |queue| {
+            match queue.and_then(|queue| queue.view(&call.now, id)) {
+                Some(view) => reply::map(ctx, &view),
+                None => ctx.reply_null(),
+            }
+        }),
+        Request::Pttl { id } => read(&call, |queue| {
+            let view = queue.as_ref().and_then(|queue| queue.view(&call.now, id));
+            reply::pttl(ctx, &call.now, view.as_ref());
+        }),
+        Request::Next { count } => read(&call, |queue| {
+            let orders = queue.map(|queue| {
+                queue.advance(&call.now, &mut call.budget());
+                queue.next(&call.now, count as usize)
+            });
+            reply::next(ctx, orders.as_deref().unwrap_or(&[]));
+        }),
+        Request::Scan(ask) => read(&call, |queue| scan_orders(&call, &ask, queue)),
+        Request::Stats => read(&call, |queue| {
+            let mut none = None;
+            let queue = queue.unwrap_or_else(|| none.insert(Queue::new(hasher())));
+            queue.advance(&call.now, &mut call.budget());
+            let waiting = waiters::count(call.db, call.name.bytes());
+            reply::stats(
+                ctx,
+                &queue.stats(&call.now, &settings::defaults(), (waiting, 0)),
+            );
+        }),
+    }
+}
+
+/// A reading command: `body` replies, with the queue, if there is one.
+fn read(call: &Call<'_>, body: impl FnOnce(Option<&mut Queue>)) {
+    let mut key = Key::open(call.ctx, call.name, Mode::Read);
+    match look(&mut key) {
+        Found::Queue(queue) => body(Some(queue)),
+        Found::Missing => body(None),
+        Found::Other => reply::error(call.ctx, &Error::WrongType),
+    }
+}
+
+/// SCAN.
+fn scan_orders(call: &Call<'_>, ask: &Scan<'_>, queue: Option<&mut Queue>) {
+    let matches = |id: &[u8]| ask.pattern.is_none_or(|pattern| glob::matches(pattern, id));
+    let (cursor, rows) = queue.map_or((0, Vec::new()), |queue| {
+        queue.scan(&call.now, ask, &matches)
+    });
+    reply::scan(call.ctx, cursor, &rows);
+}
+
+/// What a writing command found under its key: the open key, and a queue of its
+/// own where there was none.
+pub(super) struct Target {
+    /// The key, open for writing.
+    key: Key,
+    /// The queue to be stored if it does not stay empty.
+    fresh: Option<Queue>,
+}
+
+impl Target {
+    /// Opens the key of a command.
+    pub(super) fn open(call: &Call<'_>) -> Self {
+        Self {
+            key: Key::open(call.ctx, call.name, Mode::Write),
+            fresh: None,
+        }
+    }
+
+    /// The queue: the one that is there or a fresh one.
+    pub(super) fn queue(&mut self) -> Result<&mut Queue, Error> {
+        match look(&mut self.key) {
+            Found::Queue(queue) => Ok(queue),
+            Found::Missing => Ok(self.fresh.get_or_insert_with(|| Queue::new(hasher()))),
+            Found::Other => Err(Error::WrongType),
+        }
+    }
+}
+
+/// What a command has done, to be told to the world.
+#[derive(Default)]
+pub(super) struct Done<'e> {
+    /// The effects, encoded.
+    pub(super) blob: Vec<u8>,
+    /// What time had brought before and nobody was told of.
+    pub(super) announcements: Vec<Announcement>,
+    /// The events of the effects.
+    pub(super) events: Vec<Event<'e>>,
+}
+
+/// A command on one order that answers with the order reply.
+fn write<'a>(
+    call: &Call<'a>,
+    id: &[u8],
+    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+) {
+    perform(call, decide, |queue, decision| {
+        let view = queue.view(&call.now, id);
+        reply::order(call.ctx, decision.outcome, decision.was, view.as_ref());
+    });
+}
+
+/// RENEW: as [`write`], with the lease reply.
+fn renew_lease<'a>(call: &Call<'a>, ask: &crate::request::Renew<'a>) {
+    perform(
+        call,
+        |queue, env| queue.decide_renew(env, ask),
+        |queue, decision| {
+            let view = queue.view(&call.now, ask.id);
+            reply::lease(call.ctx, decision.outcome, view.as_ref());
+        },
+    );
+}
+
+/// Decides, applies, replies, and performs the rest.
+fn perform<'a>(
+    call: &Call<'a>,
+    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+    answer: impl FnOnce(&Queue, &Decision<'a>),
+) {
+    let mut target = Target::open(call);
+    let queue = match target.queue() {
+        Ok(queue) => queue,
+        Err(error) => return reply::error(call.ctx, &error),
+    };
+    let decided = numbers::with(|numbers| {
+        decide(
+            queue,
+            &mut Env {
+                now: call.now,
+                numbers,
+                defaults: &settings::defaults(),
+            },
+        )
+    });
+    let decision = match decided {
+        Ok(decision) => decision,
+        Err(error) => return reply::error(call.ctx, &error),
+    };
+    note(queue, decision.outcome);
+    let mut done = Done::default();
+    if let Some(effect) = &decision.effect {
+        carry_out(call, queue, effect, &mut done);
+    }
+    answer(queue, &decision);
+    if decision.effect.is_some() {
+        conclude(call, target, done, call_replicates);
+    }
+}
+
+/// Counts an answer.
+fn note(queue: &mut Queue, outcome: Outcome) {
+    queue.note(outcome);
+    if outcome == Outcome::Stale {
+        counters::STALE.add(1);
+    }
+}
+
+/// Applies one effect and notes what is to be told of it.
+fn carry_out<'e>(call: &Call<'_>, queue: &mut Queue, effect: &Effect<'e>, done: &mut Done<'e>) {
+    if done.blob.capacity() == 0
+        && let Some(blob) = BLOB.with(std::mem::take)
+    {
+        done.blob = blob;
+    }
+    if !queue.apply(&call.now, effect, &mut done.events) {
+        counters::APPLY_MISMATCH.add(1);
+    }
+    codec::encode(effect, &mut done.blob);
+}
+
+/// How what was done reaches replicas and AOF: as an APPLY of its effects.
+fn call_replicates(call: &Call<'_>, blob: &[u8]) {
+    call.ctx.replicate_apply(call.name, VERSION_TEXT, blob);
+}
+
+/// Everything that follows the reply: steps 3 to 6 of the module's text. Has a
+/// guard of its own, so that no second reply is written for a panic.
+pub(super) fn conclude(
+    call: &Call<'_>,
+    target: Target,
+    done: Done<'_>,
+    replicate: fn(&Call<'_>, &[u8]),
+) {
+    guarded((), || {
+        let Target { mut key, mut fresh } = target;
+        let was_missing = fresh.is_some();
+        let empty = {
+            let queue = match (&mut fresh, look(&mut key)) {
+                (Some(queue), _) | (None, Found::Queue(queue)) => queue,
+                (None, Found::Missing | Found::Other) => return,
+            };
+            let empty = queue.is_empty();
+            if !empty {
+                scheduler::touch(call.db, call.name.bytes(), queue, &call.now);
+            }
+            empty
+        };
+        replicate(call, &done.blob);
+        let deleted = empty && !was_missing;
+        if deleted {
+            key.delete();
+        } else if let Some(queue) = fresh.filter(|_| !empty)
+            && !datatype::put(&mut key, queue)
+        {
+            log(
+                Level::Warning,
+                c"orderwheel: the server refused to store a queue",
+            );
+        }
+        drop(key);
+        if !(empty && was_missing) {
+            call.ctx.signal_modified(call.name);
+        }
+        pass::publish(call.ctx, call.name, &done.announcements);
+        for Event { kind, id } in &done.events {
+            counters::count(*kind);
+            notify_order(call.ctx, call.name, *kind, id);
+        }
+        if deleted {
+            call.ctx.notify(CLASS_GENERIC, c"del", call.name);
+        }
+        // The buffer is used again, unless it was stretched.
+        let mut blob = done.blob;
+        if blob.capacity() <= codec::CHUNK_BYTES {
+            blob.clear();
+            BLOB.with(|kept| *kept = blob);
+        }
+    });
+}
+
+/// Raises one event under `<queue>:<id>`. Runs other code.
+pub(super) fn notify_order(ctx: Ctx, name: Name<'_>, kind: EventKind, id: &[u8]) {
+    /// Names up to this length need no heap.
+    const INLINE: usize = 512;
+    let queue = name.bytes();
+    let text = if queue.len().saturating_add(id.len()) < INLINE {
+        let mut buffer = [0_u8; INLINE];
+        let mut len = 0;
+        for (place, byte) in buffer.iter_mut().zip(queue.iter().chain(b":").chain(id)) {
+            *place = *byte;
+            len += 1;
+        }
+        Text::new(buffer.get(..len).unwrap_or(&[]))
+    } else {
+        Text::new(&[queue, b":", id].concat())
+    };
+    if let Some(text) = text {
+        ctx.notify(CLASS_MODULE, kind.name(), text.name());
+    }
+}
+
+/// MACK: each pair as an ACK of its own, one effect blob for all.
+fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
+    let mut target = Target::open(call);
+    let queue = match target.queue() {
+        Ok(queue) => queue,
+        Err(error) => return reply::error(call.ctx, &error),
+    };
+    let defaults = settings::defaults();
+    let mut one = Ack {
+        id: b"",
+        fence: 0,
+        from: ask.from,
+        status: ask.status,
+        result: None,
+        keep_ms: ask.keep_ms,
+    };
+    let mut done = Done::default();
+    let mut outcomes = Vec::with_capacity(ask.pairs.len());
+    let mut failed = None;
+    for (id, fence) in ask.pairs {
+        (one.id, one.fence) = (id, fence);
+        let decided = numbers::with(|numbers| {
+            queue.decide_ack(
+                &mut Env {
+                    now: call.now,
+                    numbers,
+                    defaults: &defaults,
+                },
+                &one,
+            )
+        });
+        match decided {
+            Ok(decision) => {
+                note(queue, decision.outcome);
+                if let Some(effect) = &decision.effect {
+                    carry_out(call, queue, effect, &mut done);
+                }
+                outcomes.push(decision.outcome);
+            }
+            Err(error) => {
+                // The number line ends at this pair; those before it are done.
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    match failed {
+        None => reply::outcomes(call.ctx, &outcomes),
+        Some(error) => reply::error(call.ctx, &error),
+    }
+    if !done.blob.is_empty() {
+        conclude(call, target, done, call_replicates);
+    }
+}
+
+/// CLAIM.
+fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
+    let Call { ctx, name, db, .. } = *call;
+    let block = match ask.pick {
+        Pick::Next {
+            count,
+            block_ms: Some(ms),
+        } if ctx.flags() & flag::DENY_BLOCKING == 0 => Some((count, ms)),
+        Pick::Next { .. } | Pick::Id(_) => None,
+    };
+    let mut target = Target::open(call);
+    let queue = match target.queue() {
+        Ok(queue) => queue,
+        Err(error) => return reply::error(ctx, &error),
+    };
+    // Who would wait does not pass by those who wait already.
+    if block.is_none() || waiters::first(db, name.bytes()).is_none() {
+        let defaults = settings::defaults();
+        let claimed = numbers::with(|numbers| {
+            queue.decide_claim(
+                &mut Env {
+                    now: call.now,
+                    numbers,
+                    defaults: &defaults,
+                },
+                ask,
+                &mut call.budget(),
+            )
+        });
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => return reply::error(ctx, &error),
+        };
+        if let Some(effect) = &claimed.effect {
+            let mut done = Done {
+                announcements: claimed.announcements,
+                ..Done::default()
+            };
+            carry_out(call, queue, effect, &mut done);
+            ctx.reply_array(claimed.picks.len());
+            for pick in &claimed.picks {
+                match queue.view_at(&call.now, *pick) {
+                    Some(view) => reply::claimed(ctx, &view),
+                    None => ctx.reply_null(),
+                }
+            }
+            return conclude(call, target, done, call_replicates);
+        }
+    }
+    let Some((count, ms)) = block else {
+        return ctx.reply_array(0);
+    };
+    drop(target);
+    if !waiters::wait(ctx, name, db, ask.owner, ask.lease_ms, count, ms) {
+        return ctx.reply_array(0);
+    }
+    datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        scheduler::touch(db, name.bytes(), queue, &call.now);
+    });
+}

@@ -1,0 +1,72 @@
+//! The side that knows the server: everything the engine must not know of.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `ffi` | each call of the module API, wrapped once |
+//! | `commands`, `reply` | the commands and the shapes of their answers |
+//! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
+//! | `docs` | what COMMAND DOCS says, and the key specifications ACL goes by |
+//! | `datatype` | saving, loading, copying, freeing; where values are boxed |
+//! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
+//! | `pass` | what is due: advance, forget, serve those who wait, announce |
+//! | `waiters` | clients that wait in CLAIM … BLOCK |
+//! | `hooks` | keyspace events, flush, swap, role, loading, cron |
+//! | `settings`, `info`, `counters` | CONFIG and INFO |
+//! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
+
+mod agenda;
+mod apply;
+mod cell;
+mod clock;
+mod commands;
+mod counters;
+pub(crate) mod datatype;
+mod docs;
+mod ffi;
+mod hooks;
+mod info;
+mod numbers;
+mod pass;
+mod reply;
+mod scheduler;
+mod settings;
+mod waiters;
+
+use redis_module::{Context, RedisString, Status};
+
+use ffi::{Ctx, Level, log};
+
+/// Sets the module up once the data type exists. Refuses to load, with a line in
+/// the log, where the server lacks what the module can not do without.
+pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
+    ffi::install_panic_hook();
+    ffi::guarded(Status::Err, || {
+        // SAFETY: the context of OnLoad, for as long as it runs.
+        let ctx = unsafe { Ctx::new(context.ctx) };
+        if !args.is_empty() {
+            log(
+                Level::Warning,
+                c"orderwheel: takes no module arguments; use orderwheel.* settings in redis.conf",
+            );
+            return Status::Err;
+        }
+        if !commands::register(ctx) {
+            log(Level::Warning, c"orderwheel: the server refused a command");
+            return Status::Err;
+        }
+        docs::register(ctx);
+        if !settings::register(ctx) {
+            log(
+                Level::Warning,
+                c"orderwheel: the server refused the settings, Redis 7.0 or newer is needed",
+            );
+            return Status::Err;
+        }
+        datatype::set_options(ctx);
+        info::register(ctx);
+        hooks::subscribe(ctx);
+        scheduler::start(ctx);
+        log(Level::Notice, c"orderwheel: loaded");
+        Status::Ok
+    })
+}

@@ -1,0 +1,57 @@
+//! The server's number generator, and the guard that is due once after a start.
+
+use super::cell::SharedCell;
+use super::{clock, datatype, settings};
+use crate::engine::number::Numbers;
+
+/// The generator.
+static NUMBERS: SharedCell<Numbers> = SharedCell::new(Numbers::new());
+
+/// Whether the guard of this start is still to come: it waits until the dataset
+/// is loaded, for what was loaded must be below it.
+static GUARD_DUE: SharedCell<bool> = SharedCell::new(true);
+
+/// Runs `body` with the generator.
+pub(super) fn with<R>(body: impl FnOnce(&mut Numbers) -> R) -> R {
+    if GUARD_DUE.get() {
+        start_guard();
+    }
+    let mut numbers = NUMBERS.get();
+    let result = body(&mut numbers);
+    NUMBERS.set(numbers);
+    result
+}
+
+/// Takes note of a queue's highest number. Further ahead of the clock than is
+/// followed: counted, once logged.
+pub(super) fn learn(floor: u64, now_us: u64) {
+    let mut numbers = NUMBERS.get();
+    // What was given out here is known, however far the clock was set back since.
+    if floor <= numbers.last() {
+        return;
+    }
+    if numbers.learn(floor, now_us) {
+        NUMBERS.set(numbers);
+    } else {
+        datatype::note_fence_ahead(floor);
+    }
+}
+
+/// Moves ahead of what the server before this one may have given out: once after
+/// a start.
+pub(super) fn start_guard() {
+    if GUARD_DUE.get() {
+        GUARD_DUE.set(false);
+        guard();
+    }
+}
+
+/// The same at a promotion.
+pub(super) fn guard() {
+    let mut numbers = NUMBERS.get();
+    numbers.guard(
+        clock::wall_us(),
+        settings::FENCE_GUARD_MS.get().saturating_mul(1000),
+    );
+    NUMBERS.set(numbers);
+}

@@ -1,0 +1,419 @@
+//! A pass: what is due in the queues that are due.
+//!
+//! ```text
+//!   timer ──► pass ─┬─ advance     (derived structures)
+//!                   ├─ forget      ─┐
+//!                   ├─ waiters     ─┼─► RM_Call ORDER.APPLY
+//!                   └─ announce ────┘   (a probe first)
+//! ```
+//!
+//! It looks each due queue up anew and works for at most `tick-budget-us`.
+//! Everything that writes goes through `ORDER.APPLY` by `RM_Call` with the checks of
+//! a script's write: so role, slot, cluster state and `min-replicas` are the server's
+//! judgement, not ours. While replica traffic is paused nothing is tried, for
+//! replicating then ends the server. Refused work is tried again in [`RETRY_MS`].
+//!
+//! On a replica a pass only advances. It need not run at all for answers to be
+//! right: they depend on record and clock alone.
+//!
+//! No queue is borrowed over anything that runs other code (`RM_Call`, events,
+//! waking a client): each step opens the key, takes data out, and closes it.
+
+use std::sync::Arc;
+
+use super::agenda::NEVER;
+use super::cell::Shared;
+use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
+use super::reply::Row;
+use super::scheduler::{self, AGENDA};
+use super::{apply, clock, commands, counters, datatype, numbers, settings, waiters};
+use crate::codec;
+use crate::engine::effect::Effect;
+use crate::engine::time::Now;
+use crate::engine::{Announcement, Env, EventKind, Queue};
+use crate::request::{Claim, Pick};
+
+/// When refused work is tried again, milliseconds.
+const RETRY_MS: u64 = 10;
+/// When a replica looks again at a queue it can do nothing more for.
+const REPLICA_MS: u64 = 1_000;
+/// How many records one APPLY forgets.
+const FORGET_MAX: usize = 256;
+/// How many announcements are taken out of a queue at a time.
+const ANNOUNCE_MAX: u64 = 64;
+
+/// Announcements that may be made.
+struct Tokens {
+    /// How many at once.
+    left: f64,
+    /// When (monotonic) they were counted.
+    at_us: u64,
+}
+
+/// The tokens of this server.
+static TOKENS: Shared<Tokens> = Shared::new(Tokens {
+    left: 0.0,
+    at_us: 0,
+});
+
+/// What a pass knows from its start.
+struct Pass {
+    /// The clocks at its start.
+    now: Now,
+    /// When (monotonic) it has to end.
+    end_us: u64,
+    /// This server may write, announce and grant.
+    primary: bool,
+    /// Writing is forbidden for the moment.
+    paused: bool,
+    /// Announcements of what was overdue at the start are held until then.
+    hold_until_us: u64,
+}
+
+impl Pass {
+    /// Whether there is time left.
+    fn more(&self) -> bool {
+        clock::mono_us() < self.end_us
+    }
+}
+
+/// One pass.
+pub(super) fn run(ctx: Ctx) {
+    counters::TIMER_RUNS.add(1);
+    let now = clock::now();
+    let flags = ctx.flags();
+    let primary = flags & flag::MASTER != 0 && flags & (flag::LOADING | flag::ASYNC_LOADING) == 0;
+    let pass = Pass {
+        now,
+        end_us: now.mono_us.saturating_add(settings::TICK_BUDGET_US.get()),
+        primary,
+        paused: replication_is_paused(),
+        hold_until_us: scheduler::hold_until_us(),
+    };
+    walk(ctx, &pass);
+    // Filed again only after the loop: a queue that can not go on does not come
+    // round twice in one pass.
+    let mut again = Vec::new();
+    while let Some((db, key)) = AGENDA
+        .with(|agenda| agenda.take_due(now.wall_ms().0))
+        .flatten()
+    {
+        if let Some(wake) = look_after(ctx, &pass, db, &key) {
+            again.push((db, key, wake));
+        }
+        if !pass.more() {
+            break;
+        }
+    }
+    AGENDA.with(|agenda| {
+        for (db, key, wake) in again {
+            // It may have been deleted, or filed for earlier, meanwhile.
+            if agenda
+                .entry(db, &key)
+                .is_some_and(|entry| wake < entry.wake)
+            {
+                agenda.file(db, &key, wake);
+            }
+        }
+    });
+    counters::PASS_US_MAX.raise(clock::mono_us().saturating_sub(now.mono_us));
+}
+
+/// Goes on with the walk over all queues, if there is one.
+fn walk(ctx: Ctx, pass: &Pass) {
+    while let Some((db, key, again)) = scheduler::next_of_walk() {
+        if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
+            datatype::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+                if again {
+                    queue.announce_again();
+                }
+                scheduler::register(db, &key, queue, &pass.now);
+            });
+        }
+        if !pass.more() {
+            return;
+        }
+    }
+}
+
+/// What has become of a queue in a pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Writing was refused or is forbidden.
+    refused: bool,
+    /// Announcements are held or out of tokens until this wall millisecond.
+    held_until: Option<u64>,
+}
+
+/// Does what is due in one queue. Returns when to look at it next, `None` if it
+/// is gone.
+fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
+    let gone = || {
+        scheduler::forget(db, key);
+        None
+    };
+    let Some(name) = Text::new(key).filter(|_| ctx.select(db)) else {
+        return gone();
+    };
+    let name = name.name();
+    let mut progress = Progress {
+        refused: pass.paused,
+        held_until: None,
+    };
+    let advanced = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        queue.set_armed(NEVER);
+        queue.advance(&pass.now, &mut || pass.more());
+        queue.take_lapsed()
+    });
+    match advanced {
+        None => return gone(),
+        // A lease that ended by itself changes what the order is: WATCH and
+        // client-side caches are told.
+        Some(true) if pass.primary => ctx.signal_modified(name),
+        Some(_) => {}
+    }
+    if pass.primary {
+        if !progress.refused {
+            progress.refused = !forget_records(ctx, pass, name);
+        }
+        if !progress.refused {
+            progress.refused = !serve_waiters(ctx, pass, db, key, name);
+        }
+        if !progress.refused {
+            announce(ctx, pass, db, key, name, &mut progress);
+        }
+    }
+    let waiting = waiters::waiting(db, key);
+    let defaults = settings::defaults();
+    let ended = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        queue.take_hint();
+        let now_ms = pass.now.wall_ms().0;
+        let mut wake = queue
+            .next_wake(&pass.now, pass.primary)
+            .map_or(NEVER, |wake| wake.0);
+        if waiting && queue.claimable(&pass.now, &defaults) {
+            wake = 0;
+        }
+        if wake <= now_ms {
+            wake = now_ms
+                + match (pass.primary, progress) {
+                    (false, _) => REPLICA_MS,
+                    (true, Progress { refused: true, .. }) => RETRY_MS,
+                    // A waiter is served at the next deadline, held or not: that
+                    // one is hidden behind what is held.
+                    (
+                        true,
+                        Progress {
+                            held_until: Some(until),
+                            ..
+                        },
+                    ) if !waiting => until.saturating_sub(now_ms).max(1),
+                    (true, _) => u64::from(pass.more()),
+                };
+        }
+        queue.set_armed(wake);
+        (wake, queue.announce_backlog(&pass.now))
+    });
+    let Some((wake, backlog)) = ended else {
+        return gone();
+    };
+    AGENDA.with(|agenda| agenda.note_backlog(db, key, if pass.primary { backlog } else { 0 }));
+    Some(wake)
+}
+
+/// Encodes one effect and carries it out by APPLY. Whether it was.
+fn call_apply(
+    ctx: Ctx,
+    name: Name<'_>,
+    effect: &Effect<'_>,
+    announcements: Vec<Announcement>,
+) -> bool {
+    let mut blob = Vec::new();
+    codec::encode(effect, &mut blob);
+    apply::ourselves(ctx, name, &blob, announcements)
+}
+
+/// Removes what reads as missing, and the oldest dead. False if refused.
+fn forget_records(ctx: Ctx, pass: &Pass, name: Name<'_>) -> bool {
+    let defaults = settings::defaults();
+    while let Some(effect) = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        queue.due_forget(&pass.now, &defaults, FORGET_MAX)
+    })
+    .flatten()
+    {
+        if !call_apply(ctx, name, &effect, Vec::new()) {
+            return false;
+        }
+        if !pass.more() {
+            break;
+        }
+    }
+    true
+}
+
+/// Hands what is claimable to those who wait, first come first served. False if
+/// refused.
+fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> bool {
+    let defaults = settings::defaults();
+    while waiters::waiting(db, key) {
+        let claimable = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.claimable(&pass.now, &defaults)
+        });
+        if claimable != Some(true) {
+            break;
+        }
+        let Some(turn) = waiters::first(db, key) else {
+            break;
+        };
+        let ask = Claim {
+            owner: &turn.owner,
+            lease_ms: turn.lease_ms,
+            pick: Pick::Next {
+                count: turn.count,
+                block_ms: None,
+            },
+        };
+        let granted = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            numbers::with(|numbers| {
+                let mut env = Env {
+                    now: pass.now,
+                    numbers,
+                    defaults: &defaults,
+                };
+                let claimed = queue
+                    .decide_claim(&mut env, &ask, &mut || pass.more())
+                    .ok()?;
+                let effect = claimed.effect?;
+                let rows = grant_rows(queue, &pass.now, &effect, &claimed.picks);
+                Some((effect, rows, claimed.announcements))
+            })
+        });
+        let Some((effect, rows, announcements)) = granted.flatten() else {
+            break;
+        };
+        if !call_apply(ctx, name, &effect, announcements) {
+            return false;
+        }
+        counters::WAITERS_SERVED.add(rows.len() as u64);
+        waiters::serve(turn.ticket, rows);
+        if !pass.more() {
+            break;
+        }
+    }
+    true
+}
+
+/// What a waiter will be told of a grant that is about to be made.
+fn grant_rows(queue: &Queue, now: &Now, effect: &Effect<'_>, picks: &[u32]) -> Vec<Row> {
+    let Effect::Claim { end, grants, .. } = effect else {
+        return Vec::new();
+    };
+    let row = |(granted, pick): (&crate::engine::effect::Granted<'_>, &u32)| {
+        let view = queue.view_at(now, *pick)?;
+        Some(Row {
+            id: view.id.into(),
+            fence: granted.fence,
+            deadline: view.deadline,
+            attempt: granted.attempt,
+            lease_ms: end.0.saturating_sub(now.wall_ms_ceil().0),
+            status: view.status.into(),
+            payload: view.payload.map(Into::into),
+        })
+    };
+    grants.iter().zip(picks).filter_map(row).collect()
+}
+
+/// Publishes what time has brought, as fast as it may be published.
+fn announce(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>, progress: &mut Progress) {
+    let mut probed = false;
+    loop {
+        let due = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            if queue.is_paused(&pass.now) {
+                0
+            } else {
+                queue.announce_backlog(&pass.now)
+            }
+        });
+        let Some(due) = due.filter(|due| *due > 0) else {
+            break;
+        };
+        if held(db, key, pass) {
+            let ahead_ms = pass
+                .hold_until_us
+                .saturating_sub(pass.now.mono_us)
+                .div_ceil(1000);
+            progress.held_until = Some(pass.now.wall_ms().plus(ahead_ms).0);
+            break;
+        }
+        let may = take_tokens(due.min(ANNOUNCE_MAX));
+        if may == 0 {
+            // They come by the millisecond.
+            progress.held_until = Some(pass.now.wall_ms().0);
+            break;
+        }
+        // A server that is not, or no longer, the primary of this key says nothing.
+        if !probed && !apply::ourselves(ctx, name, b"", Vec::new()) {
+            progress.refused = true;
+            return;
+        }
+        probed = true;
+        let mut out = Vec::new();
+        let max = usize::try_from(may).unwrap_or(0);
+        datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.announce(&pass.now, max, &mut out);
+        });
+        if out.is_empty() {
+            break;
+        }
+        publish(ctx, name, &out);
+        if !pass.more() {
+            break;
+        }
+    }
+}
+
+/// Whether this queue's announcements wait for subscribers to come back.
+fn held(db: i32, key: &[u8], pass: &Pass) -> bool {
+    if pass.now.mono_us < pass.hold_until_us {
+        return AGENDA
+            .with(|agenda| agenda.entry(db, key).is_some_and(|entry| entry.held))
+            .unwrap_or(false);
+    }
+    false
+}
+
+/// Takes at most `want` of the announcements that may be made now.
+fn take_tokens(want: u64) -> u64 {
+    let rate = settings::ANNOUNCE_PER_S_MAX.get();
+    if rate == 0 {
+        return want;
+    }
+    let now_us = clock::mono_us();
+    TOKENS
+        .with(|tokens| {
+            #[allow(clippy::cast_precision_loss, reason = "rates and times far below 2^52")]
+            let (rate, ahead_us) = (rate as f64, now_us.saturating_sub(tokens.at_us) as f64);
+            // As many as ten milliseconds bring may be made at once, at least one.
+            tokens.left = (tokens.left + ahead_us * rate / 1e6).min((rate / 100.0).max(1.0));
+            tokens.at_us = now_us;
+            #[allow(clippy::cast_sign_loss, reason = "never negative")]
+            let taken = want.min(tokens.left as u64);
+            #[allow(clippy::cast_precision_loss, reason = "at most ANNOUNCE_MAX")]
+            {
+                tokens.left -= taken as f64;
+            }
+            taken
+        })
+        .unwrap_or(0)
+}
+
+/// Raises time's events. Runs other code.
+pub(super) fn publish(ctx: Ctx, name: Name<'_>, announcements: &[Announcement]) {
+    for Announcement { kind, id } in announcements {
+        counters::count(*kind);
+        counters::ANNOUNCED.add(u64::from(
+            *kind == EventKind::Expired || *kind == EventKind::Dead,
+        ));
+        commands::notify_order(ctx, name, *kind, id);
+    }
+}

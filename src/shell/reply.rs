@@ -1,0 +1,250 @@
+//! The shapes of the replies.
+//!
+//! Words and ids are byte strings, never status replies: client libraries turn
+//! a status `OK` into a boolean. RESP2 gets arrays, RESP3 maps where a reply has
+//! named fields; fields are only ever appended.
+
+use std::ffi::CString;
+
+use super::ffi::{Ctx, flag};
+use crate::engine::effect::LeaseKind;
+use crate::engine::time::{Now, WallMs};
+use crate::engine::{OrderView, Outcome, ScanRow, StatValue, Stats};
+use crate::error::Error;
+use crate::request::State;
+
+/// One order handed to a closer, kept until a waiting client is woken.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The order.
+    pub(super) id: Box<[u8]>,
+    /// Fence of the claim.
+    pub(super) fence: u64,
+    /// Its deadline.
+    pub(super) deadline: Option<WallMs>,
+    /// Tries so far, this one included.
+    pub(super) attempt: u32,
+    /// Length of the lease.
+    pub(super) lease_ms: u64,
+    /// Its status.
+    pub(super) status: Box<[u8]>,
+    /// Its payload.
+    pub(super) payload: Option<Box<[u8]>>,
+}
+
+/// A number that fits the server's integers.
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A moment in Unix milliseconds, -1 for none.
+fn moment(ctx: Ctx, at: Option<WallMs>) {
+    ctx.reply_int(at.map_or(-1, |at| int(at.0)));
+}
+
+/// A byte string or nothing.
+fn bytes_or_null(ctx: Ctx, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => ctx.reply_bytes(bytes),
+        None => ctx.reply_null(),
+    }
+}
+
+/// An error line.
+pub(super) fn error(ctx: Ctx, error: &Error) {
+    // The texts are one line of printable ASCII; a NUL can not be in one.
+    let line = CString::new(error.to_string()).unwrap_or_else(|_| c"ERR internal error".to_owned());
+    ctx.reply_error(&line);
+}
+
+/// The order reply: `outcome state status deadline rev lease_ms was result`.
+pub(super) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderView<'_>>) {
+    let named = ctx.flags() & flag::RESP3 != 0;
+    if named {
+        ctx.reply_map(8);
+    } else {
+        ctx.reply_array(8);
+    }
+    let name = |name: &str| {
+        if named {
+            ctx.reply_bytes(name.as_bytes());
+        }
+    };
+    name("outcome");
+    ctx.reply_bytes(outcome.word().as_bytes());
+    name("state");
+    ctx.reply_bytes(
+        view.map_or(State::Missing, |view| view.state)
+            .word()
+            .as_bytes(),
+    );
+    name("status");
+    bytes_or_null(ctx, view.map(|view| view.status));
+    name("deadline");
+    moment(ctx, view.and_then(|view| view.deadline));
+    name("rev");
+    ctx.reply_int(view.map_or(0, |view| int(view.rev)));
+    name("lease_ms");
+    ctx.reply_int(view.and_then(|view| view.lease_ms).map_or(-2, int));
+    name("was");
+    ctx.reply_bytes(was.word().as_bytes());
+    name("result");
+    bytes_or_null(ctx, view.and_then(|view| view.result));
+}
+
+/// The lease reply: `outcome fence lease_ms holds state status result`.
+pub(super) fn lease(ctx: Ctx, outcome: Outcome, view: Option<&OrderView<'_>>) {
+    let named = ctx.flags() & flag::RESP3 != 0;
+    if named {
+        ctx.reply_map(7);
+    } else {
+        ctx.reply_array(7);
+    }
+    let name = |name: &str| {
+        if named {
+            ctx.reply_bytes(name.as_bytes());
+        }
+    };
+    name("outcome");
+    ctx.reply_bytes(outcome.word().as_bytes());
+    name("fence");
+    ctx.reply_int(view.map_or(0, |view| int(view.fence)));
+    name("lease_ms");
+    ctx.reply_int(view.and_then(|view| view.lease_ms).map_or(-2, int));
+    name("holds");
+    ctx.reply_int(view.map_or(0, |view| i64::from(view.holds)));
+    name("state");
+    ctx.reply_bytes(
+        view.map_or(State::Missing, |view| view.state)
+            .word()
+            .as_bytes(),
+    );
+    name("status");
+    bytes_or_null(ctx, view.map(|view| view.status));
+    name("result");
+    bytes_or_null(ctx, view.and_then(|view| view.result));
+}
+
+/// PTTL: milliseconds to the deadline, 0 once passed, -1 for none, -2 for no order.
+pub(super) fn pttl(ctx: Ctx, now: &Now, view: Option<&OrderView<'_>>) {
+    ctx.reply_int(match view.map(|view| view.deadline) {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(deadline)) => int(deadline.0.saturating_sub(now.wall_ms().0)),
+    });
+}
+
+/// One row of a CLAIM.
+pub(super) fn claimed(ctx: Ctx, view: &OrderView<'_>) {
+    ctx.reply_array(7);
+    ctx.reply_bytes(view.id);
+    ctx.reply_int(int(view.fence));
+    moment(ctx, view.deadline);
+    ctx.reply_int(i64::from(view.attempt));
+    ctx.reply_int(view.lease_ms.map_or(-2, int));
+    ctx.reply_bytes(view.status);
+    bytes_or_null(ctx, view.payload);
+}
+
+/// The rows of a CLAIM that waited.
+pub(super) fn rows(ctx: Ctx, rows: &[Row]) {
+    ctx.reply_array(rows.len());
+    for row in rows {
+        ctx.reply_array(7);
+        ctx.reply_bytes(&row.id);
+        ctx.reply_int(int(row.fence));
+        moment(ctx, row.deadline);
+        ctx.reply_int(i64::from(row.attempt));
+        ctx.reply_int(int(row.lease_ms));
+        ctx.reply_bytes(&row.status);
+        bytes_or_null(ctx, row.payload.as_deref());
+    }
+}
+
+/// Outcome words, as MACK answers.
+pub(super) fn outcomes(ctx: Ctx, outcomes: &[Outcome]) {
+    ctx.reply_array(outcomes.len());
+    for outcome in outcomes {
+        ctx.reply_bytes(outcome.word().as_bytes());
+    }
+}
+
+/// The map of GET.
+pub(super) fn map(ctx: Ctx, view: &OrderView<'_>) {
+    ctx.reply_map(16);
+    let name = |name: &str| ctx.reply_bytes(name.as_bytes());
+    name("id");
+    ctx.reply_bytes(view.id);
+    name("state");
+    name(view.state.word());
+    name("status");
+    ctx.reply_bytes(view.status);
+    name("deadline");
+    moment(ctx, view.deadline);
+    name("rev");
+    ctx.reply_int(int(view.rev));
+    name("attempt");
+    ctx.reply_int(i64::from(view.attempt));
+    name("owner");
+    bytes_or_null(ctx, view.owner);
+    name("fence");
+    ctx.reply_int(int(view.fence));
+    name("lease_ms");
+    ctx.reply_int(view.lease_ms.map_or(-2, int));
+    name("kind");
+    match view.kind {
+        Some(LeaseKind::Claim) => name("claim"),
+        Some(LeaseKind::Lock) => name("lock"),
+        None => ctx.reply_null(),
+    }
+    name("holds");
+    ctx.reply_int(i64::from(view.holds));
+    name("retry_at");
+    moment(ctx, view.retry_at);
+    name("keep_end");
+    moment(ctx, view.keep_end);
+    name("payload");
+    bytes_or_null(ctx, view.payload);
+    name("result");
+    bytes_or_null(ctx, view.result);
+    name("error");
+    bytes_or_null(ctx, view.error);
+}
+
+/// `[id, deadline]` for each order of NEXT.
+pub(super) fn next(ctx: Ctx, orders: &[(Vec<u8>, WallMs)]) {
+    ctx.reply_array(orders.len());
+    for (id, deadline) in orders {
+        ctx.reply_array(2);
+        ctx.reply_bytes(id);
+        ctx.reply_int(int(deadline.0));
+    }
+}
+
+/// `[cursor, [[id, state, status, deadline] …]]` of SCAN; the cursor as text, as
+/// the server's own SCAN has it.
+pub(super) fn scan(ctx: Ctx, cursor: u64, rows: &[ScanRow]) {
+    ctx.reply_array(2);
+    ctx.reply_bytes(cursor.to_string().as_bytes());
+    ctx.reply_array(rows.len());
+    for row in rows {
+        ctx.reply_array(4);
+        ctx.reply_bytes(&row.id);
+        ctx.reply_bytes(row.state.word().as_bytes());
+        ctx.reply_bytes(&row.status);
+        moment(ctx, row.deadline);
+    }
+}
+
+/// The map of STATS.
+pub(super) fn stats(ctx: Ctx, stats: &Stats) {
+    ctx.reply_map(stats.len());
+    for (name, value) in stats {
+        ctx.reply_bytes(name.as_bytes());
+        match value {
+            StatValue::Int(value) => ctx.reply_int(*value),
+            StatValue::Real(value) => ctx.reply_real(*value),
+            StatValue::Text(value) => ctx.reply_bytes(value),
+        }
+    }
+}

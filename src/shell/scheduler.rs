@@ -1,0 +1,321 @@
+//! The one server timer: when the next pass runs, and over which queues.
+//!
+//! ```text
+//!   commands ── touch ────► agenda ──► timer ──► pass
+//!   hooks ──── register ──►   ▲                   │
+//!                             └─── when to look ──┘
+//! ```
+//!
+//! Commands and hooks file queues; the timer is set for the earliest. A walk over
+//! all queues, in steps, follows a promotion, a load, and a step of the wall clock.
+//!
+//! # Rules
+//! - The timer never stops itself: its id is forgotten first thing in its callback.
+//! - While a pass runs nobody sets the timer; the end of the pass does.
+//! - The server's timer counts wall time but sleeps monotonic time: after a step
+//!   back of the wall clock it would sleep through the step. [`on_cron`] notices.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use redis_module::raw;
+
+use super::agenda::{Agenda, NEVER};
+use super::cell::{Shared, SharedCell};
+use super::ffi::{Ctx, Level, guarded, log_text};
+use super::{clock, counters, datatype, numbers, pass, settings, waiters};
+use crate::engine::Queue;
+use crate::engine::time::Now;
+
+/// A difference between the clocks' progress that counts as a step, microseconds.
+const STEP_US: u64 = 50_000;
+/// The longest time a timer is set for, milliseconds.
+const SLEEP_MS_MAX: u64 = 86_400_000;
+
+/// All queues and their wakes.
+pub(super) static AGENDA: Shared<Agenda> = Shared::new(Agenda::new());
+
+/// Everything else.
+static STATE: Shared<State> = Shared::new(State {
+    timer: None,
+    in_pass: false,
+    hold_until_us: 0,
+    sweep: None,
+    cron_at: None,
+});
+
+/// A context that lives as long as the module, for starting and stopping the
+/// timer where there is none (`unlink`).
+static DETACHED: SharedCell<*mut raw::RedisModuleCtx> = SharedCell::new(std::ptr::null_mut());
+
+/// A walk over all queues, a few in each pass.
+struct Sweep {
+    /// The last queue it met.
+    last: Option<(i32, Arc<[u8]>)>,
+    /// After a promotion: what is unclaimed counts as unannounced.
+    again: bool,
+}
+
+/// What the scheduler remembers between runs.
+struct State {
+    /// The running timer and the wall millisecond it is set for.
+    timer: Option<(u64, u64)>,
+    /// A pass is running: it sets the timer at its end.
+    in_pass: bool,
+    /// Until when (monotonic) queues that were overdue at the start are not announced.
+    hold_until_us: u64,
+    /// The walk that is going on.
+    sweep: Option<Sweep>,
+    /// The clocks at the last run of the server's cron.
+    cron_at: Option<Now>,
+}
+
+/// Starts the scheduler: called once while the module loads.
+pub(super) fn start(ctx: Ctx) {
+    if let Some(call) = super::ffi::api!(RedisModule_GetDetachedThreadSafeContext) {
+        // SAFETY: the context of OnLoad; the new one is kept for ever.
+        DETACHED.set(unsafe { call(ctx.as_ptr()) });
+    }
+    hold();
+}
+
+/// From now on, for `announce-after-start-ms`, what is overdue is not announced.
+fn hold() {
+    let until = clock::mono_us()
+        .saturating_add(settings::ANNOUNCE_AFTER_START_MS.get().saturating_mul(1000));
+    STATE.with(|state| state.hold_until_us = until);
+}
+
+/// Number of queues, and of announcements that are held back.
+pub(super) fn totals() -> (u64, u64) {
+    AGENDA
+        .with(|agenda| (agenda.queues(), agenda.backlog()))
+        .unwrap_or((0, 0))
+}
+
+/// Calls `each` for at most `max` queues with their database and key.
+pub(super) fn each_queue(max: usize, mut each: impl FnMut(i32, &[u8])) {
+    let mut last = None;
+    for _ in 0..max {
+        let Some(next) = AGENDA
+            .with(|agenda| agenda.next_after(last.as_ref()))
+            .flatten()
+        else {
+            return;
+        };
+        each(next.0, &next.1);
+        last = Some(next);
+    }
+}
+
+/// A queue was changed: files it if it has to be looked at earlier than it is
+/// filed for. O(1) where it has not, O(log queues) else.
+pub(super) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
+    let mut wake = queue.take_hint();
+    if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
+        wake = 0;
+    }
+    // What is filed later than necessary is looked at too early: harmless.
+    if wake < queue.armed() {
+        queue.set_armed(wake);
+        file(db, key, wake);
+    }
+}
+
+/// A queue came to this name: files it.
+pub(super) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
+    queue.take_hint();
+    let mut wake = queue.next_wake(now, true).map_or(NEVER, |wake| wake.0);
+    if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
+        wake = 0;
+    }
+    queue.set_armed(wake);
+    let overdue = wake <= now.wall_ms().0;
+    let holding = STATE
+        .with(|state| state.hold_until_us > now.mono_us)
+        .unwrap_or(false);
+    AGENDA.with(|agenda| {
+        agenda.file(db, key, wake);
+        agenda.hold(db, key, overdue && holding);
+    });
+    arm();
+}
+
+/// Files a queue without looking at it.
+fn file(db: i32, key: &[u8], wake: u64) {
+    AGENDA.with(|agenda| agenda.file(db, key, wake));
+    arm();
+}
+
+/// A queue is no longer under this name.
+pub(super) fn forget(db: i32, key: &[u8]) {
+    AGENDA.with(|agenda| agenda.drop_key(db, key));
+}
+
+/// A database, or all (`None`), is being emptied.
+pub(super) fn flushed(db: Option<i32>) {
+    if let Some(books) = AGENDA.with(|agenda| agenda.clear(db)) {
+        datatype::drop_elsewhere(Box::new(books));
+    }
+}
+
+/// Two databases were swapped: queues go with them, waiters stay.
+pub(super) fn swapped(one: i32, other: i32) {
+    AGENDA.with(|agenda| agenda.swap(one, other));
+    for db in [one, other] {
+        for key in waiters::awaited(db) {
+            if AGENDA.with(|agenda| agenda.entry(db, &key).is_some()) == Some(true) {
+                file(db, &key, 0);
+            }
+        }
+    }
+}
+
+/// This server became the primary of its data.
+pub(super) fn promoted() {
+    numbers::guard();
+    hold();
+    sweep(true);
+}
+
+/// A dataset was loaded. Queues from an AOF were filed by commands, those from
+/// an RDB file one by one while it was read: what is overdue in them is found by a
+/// walk.
+pub(super) fn loaded() {
+    numbers::start_guard();
+    hold();
+    sweep(false);
+}
+
+/// Starts a walk over all queues.
+fn sweep(again: bool) {
+    STATE.with(|state| {
+        let again = again || state.sweep.as_ref().is_some_and(|sweep| sweep.again);
+        state.sweep = Some(Sweep { last: None, again });
+    });
+    arm();
+}
+
+/// The next queue of the walk that is going on, and whether what is unclaimed in
+/// it counts as unannounced. `None` ends the walk.
+pub(super) fn next_of_walk() -> Option<(i32, Arc<[u8]>, bool)> {
+    let (last, again) = STATE
+        .with(|state| {
+            state
+                .sweep
+                .as_ref()
+                .map(|sweep| (sweep.last.clone(), sweep.again))
+        })
+        .flatten()?;
+    let next = AGENDA
+        .with(|agenda| agenda.next_after(last.as_ref()))
+        .flatten();
+    STATE.with(|state| match &next {
+        Some(next) => {
+            state.sweep = Some(Sweep {
+                last: Some(next.clone()),
+                again,
+            });
+        }
+        None => state.sweep = None,
+    });
+    next.map(|(db, key)| (db, key, again))
+}
+
+/// Until when (monotonic) queues that were overdue at the start are not announced.
+pub(super) fn hold_until_us() -> u64 {
+    STATE.with(|state| state.hold_until_us).unwrap_or(0)
+}
+
+/// Sets the timer for the earliest wake, unless it stands for an earlier one.
+fn arm() {
+    let Some(first) = AGENDA.with(|agenda| agenda.first_wake()) else {
+        return;
+    };
+    // SAFETY: made in `start`, lives for ever; the server's lock is held.
+    let ctx = unsafe { Ctx::new(DETACHED.get()) };
+    if ctx.as_ptr().is_null() {
+        return;
+    }
+    STATE.with(|state| {
+        let wake = if state.sweep.is_some() { 0 } else { first };
+        if state.in_pass || wake == NEVER || state.timer.is_some_and(|(_, set)| set <= wake) {
+            return;
+        }
+        if let Some((id, _)) = state.timer.take() {
+            ctx.stop_timer(id);
+        }
+        // Rounded up: a timer that came a microsecond early would find nothing due.
+        let ahead_ms = wake
+            .saturating_mul(1000)
+            .saturating_sub(clock::wall_us())
+            .div_ceil(1000);
+        state.timer = ctx
+            .start_timer(ahead_ms.min(SLEEP_MS_MAX), Some(on_timer))
+            .map(|id| (id, wake));
+    });
+}
+
+/// The timer's callback.
+unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    guarded((), || {
+        // First of all: from here on it is not ours to stop.
+        STATE.with(|state| {
+            state.timer = None;
+            state.in_pass = true;
+        });
+        // SAFETY: the server's context for this callback.
+        let ctx = unsafe { Ctx::new(ctx) };
+        pass::run(ctx);
+    });
+    // Also after a panic: time must go on.
+    guarded((), || {
+        STATE.with(|state| state.in_pass = false);
+        arm();
+    });
+}
+
+/// The server's cron: `hz` times a second, on the monotonic clock. Notices steps
+/// of the wall clock; a timer that was set before a step back would sleep through
+/// it, and what is filed by lease ends stands for the wrong wall moment.
+pub(super) fn on_cron() {
+    let now = clock::now();
+    let Some(Some(last)) = STATE.with(|state| state.cron_at.replace(now)) else {
+        return;
+    };
+    let wall = i128::from(now.wall_us) - i128::from(last.wall_us);
+    let mono = i128::from(now.mono_us) - i128::from(last.mono_us);
+    let apart = wall - mono;
+    if apart.unsigned_abs() > u128::from(STEP_US) {
+        let step_ms = i64::try_from(apart / 1000).unwrap_or(i64::MAX);
+        counters::CLOCK_STEPS.add(1);
+        counters::LAST_CLOCK_STEP_MS.set(step_ms.cast_unsigned());
+        log_text(
+            Level::Warning,
+            format!("orderwheel: the wall clock was set by {step_ms} ms"),
+        );
+        stop();
+        sweep(false);
+    } else {
+        // Nothing to do where all is well; a timer that was lost comes back here.
+        arm();
+    }
+}
+
+/// Stops the timer.
+fn stop() {
+    // SAFETY: as in `arm`.
+    let ctx = unsafe { Ctx::new(DETACHED.get()) };
+    STATE.with(|state| {
+        if let Some((id, _)) = state.timer.take() {
+            ctx.stop_timer(id);
+        }
+    });
+}
+
+/// The detached context, for looking at keys where the server gives none.
+pub(super) fn detached() -> Option<Ctx> {
+    let raw = DETACHED.get();
+    // SAFETY: as in `arm`.
+    (!raw.is_null()).then(|| unsafe { Ctx::new(raw) })
+}

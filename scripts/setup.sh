@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# setup.sh [--tests]
+#
+# Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
+# redis-server with its tools, a C compiler and libclang for the build, and
+# with --tests the clients the tests use (PHP with its redis extension, Python
+# with redis-py in target/venv, faketime). Says what it does; says nothing when
+# there is nothing to do. Works as root or through sudo. The system's own redis
+# service is neither started nor enabled.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+tests=no
+case ${1:-} in
+  '') ;;
+  --tests) tests=yes ;;
+  *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
+esac
+
+command -v cargo >/dev/null || fail "cargo is not here: install Rust first (rustup.rs)"
+
+# --- what is lacking -------------------------------------------------------
+has() { command -v "$1" >/dev/null 2>&1; }
+# What the build's binding generator looks for: the library and its headers.
+has_libclang() {
+  [ -n "${LIBCLANG_PATH:-}" ] && return 0
+  compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null &&
+    compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h' >/dev/null
+}
+
+packages=()
+redis_is_new=no
+if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) redis_is_new=yes; fi
+has redis-cli || packages+=(redis-tools)
+has cc || packages+=(gcc libc6-dev)
+has_libclang || packages+=(libclang-dev)
+if [ "$tests" = yes ]; then
+  has python3 || packages+=(python3)
+  # A venv can be made only where ensurepip is; Debian has it in a package of its own.
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
+  has php || packages+=(php-cli)
+  php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null || packages+=(php-redis)
+  has faketime || packages+=(faketime)
+fi
+
+# --- system packages -------------------------------------------------------
+if [ ${#packages[@]} -gt 0 ]; then
+  has apt-get || fail "lacking: ${packages[*]}; install them by your system's own means"
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    has sudo || fail "lacking: ${packages[*]}; installing them needs root or sudo"
+    as_root=(sudo)
+  fi
+  say "setup: installing ${packages[*]}"
+  # Debian starts a service when its package is installed, unless this file
+  # says no. Put one there for as long as the installation takes.
+  guard=/usr/sbin/policy-rc.d
+  if [ ! -e "$guard" ]; then
+    printf '#!/bin/sh\nexit 101\n' | ${as_root[@]+"${as_root[@]}"} tee "$guard" >/dev/null
+    ${as_root[@]+"${as_root[@]}"} chmod 755 "$guard"
+    # shellcheck disable=SC2064 # the names as they are now
+    trap "${as_root[*]-} rm -f '$guard'" EXIT
+  fi
+  log=$(mktemp)
+  apt() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o Acquire::Retries=3 "$@" >>"$log" 2>&1; }
+  if ! { apt update && apt install --yes --no-install-recommends "${packages[@]}"; }; then
+    cat "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install ${packages[*]}"
+  fi
+  rm -f "$log"
+  if [ "$redis_is_new" = yes ] && has systemctl; then
+    # Not at the next start of the machine either; where systemd does not run
+    # there is nothing to switch off.
+    ${as_root[@]+"${as_root[@]}"} systemctl disable redis-server >/dev/null 2>&1 || true
+  fi
+fi
+
+# --- redis-py, in a venv of its own ----------------------------------------
+if [ "$tests" = yes ]; then
+  venv=$target/venv
+  if ! "$venv/bin/python" -c 'import redis' >/dev/null 2>&1; then
+    say "setup: installing redis-py into $venv"
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    # Below 7: the first of those refuse RESP3 on a socket file.
+    "$venv/bin/pip" install --quiet --disable-pip-version-check 'redis>=5,<7'
+  fi
+fi
+
+# --- what must be there now ------------------------------------------------
+has "$server_program" || fail "$server_program is not here after the installation"
+has redis-cli || fail "redis-cli is not here after the installation"
+has_libclang || fail "libclang is not here after the installation"

@@ -1,0 +1,158 @@
+//! Bytes the tests make or read themselves: effects of version 1, append-only
+//! files, DUMP payloads.
+//!
+//! Written against the documented form and not with the module's own codec, so
+//! that a mistake there does not cancel itself out here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::server::{Server, read_file};
+
+/// A number as effects carry it: one byte up to 250, else a mark and 2, 4 or 8
+/// bytes, little endian.
+pub(crate) fn number(value: u64, out: &mut Vec<u8>) {
+    if value < 251 {
+        out.push(value as u8);
+    } else if let Ok(value) = u16::try_from(value) {
+        out.push(251);
+        out.extend_from_slice(&value.to_le_bytes());
+    } else if let Ok(value) = u32::try_from(value) {
+        out.push(252);
+        out.extend_from_slice(&value.to_le_bytes());
+    } else {
+        out.push(253);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// A byte string as effects carry it.
+pub(crate) fn bytes(value: &[u8], out: &mut Vec<u8>) {
+    number(value.len() as u64, out);
+    out.extend_from_slice(value);
+}
+
+/// An optional byte string as effects carry it.
+fn maybe(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        bytes(value, out);
+    }
+}
+
+/// The effect that grants a lock; with `creates`, on an id that is not there.
+pub(crate) fn lock(id: &[u8], owner: &[u8], fence: u64, end: u64, fp: Option<&[u8]>, creates: bool) -> Vec<u8> {
+    let mut out = vec![6];
+    bytes(id, &mut out);
+    bytes(owner, &mut out);
+    number(fence, &mut out);
+    number(end, &mut out);
+    // The cap: as far as renewals may go.
+    number(end + 1000, &mut out);
+    maybe(fp, &mut out);
+    out.push(u8::from(creates));
+    out
+}
+
+/// The effect of a lock that is taken again.
+pub(crate) fn hold(id: &[u8], rev: u64, holds: u64, end: u64) -> Vec<u8> {
+    let mut out = vec![7];
+    bytes(id, &mut out);
+    number(rev, &mut out);
+    number(holds, &mut out);
+    number(end, &mut out);
+    out
+}
+
+/// The effect that sets one of the queue's own settings.
+pub(crate) fn configure(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = vec![11];
+    bytes(name, &mut out);
+    maybe(Some(value), &mut out);
+    out
+}
+
+/// The effect that pauses the queue without end.
+pub(crate) fn pause(reason: &[u8]) -> Vec<u8> {
+    let mut out = vec![12, 1, 0];
+    bytes(reason, &mut out);
+    out
+}
+
+/// The commands in the bytes of an append-only file, upper-case names, without
+/// SELECT. What is cut off at the end is left out.
+pub(crate) fn commands_in(file: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    /// Reads `<mark>digits\r\n` and what is left after it.
+    fn count(bytes: &[u8], mark: u8) -> Option<(usize, &[u8])> {
+        let (&first, rest) = bytes.split_first()?;
+        assert_eq!(first, mark, "an append-only file holds commands: {}", bytes[..bytes.len().min(40)].escape_ascii());
+        let end = rest.windows(2).position(|two| two == b"\r\n")?;
+        let count = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+        Some((count, &rest[end + 2..]))
+    }
+    /// Reads one command and what is left after it.
+    fn one(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, &[u8])> {
+        let (words, mut left) = count(bytes, b'*')?;
+        let mut command = Vec::new();
+        for _ in 0..words {
+            let (len, rest) = count(left, b'$')?;
+            command.push(rest.get(..len)?.to_vec());
+            left = rest.get(len + 2..)?;
+        }
+        Some((command, left))
+    }
+    let mut commands = Vec::new();
+    let mut left = file;
+    while let Some((mut command, rest)) = one(left) {
+        command[0].make_ascii_uppercase();
+        if command[0] != b"SELECT" {
+            commands.push(command);
+        }
+        left = rest;
+    }
+    commands
+}
+
+/// The files of a server's append-only log with this ending, oldest first.
+pub(crate) fn aof_files(server: &Server, ending: &str) -> Vec<PathBuf> {
+    let dir = server.dir().join("appendonlydir");
+    let mut files: Vec<PathBuf> = fs::read_dir(dir)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default();
+    files.retain(|path: &PathBuf| path.to_string_lossy().ends_with(ending));
+    files.sort();
+    files
+}
+
+/// Every command that was written to a server's append-only log since it was last
+/// rewritten.
+pub(crate) fn logged(server: &Server) -> Vec<Vec<Vec<u8>>> {
+    aof_files(server, ".incr.aof").iter().flat_map(|path: &PathBuf| commands_in(&read_file(Path::new(path)))).collect()
+}
+
+/// The checksum at the end of a DUMP payload: CRC-64 of Jones, reflected.
+pub(crate) fn crc64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ u64::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0x95ac_9329_ac4b_c9b5 } else { crc >> 1 })
+    })
+}
+
+/// The value in a DUMP payload, without version and checksum, and its version.
+pub(crate) fn open_dump(payload: &[u8]) -> (&[u8], [u8; 2]) {
+    let (rest, sum) = payload.split_at(payload.len() - 8);
+    assert_eq!(sum, crc64(rest).to_le_bytes(), "the checksum of a good payload");
+    let (value, version) = rest.split_at(rest.len() - 2);
+    (value, version.try_into().unwrap())
+}
+
+/// A DUMP payload of this value that passes the server's own checks.
+pub(crate) fn close_dump(value: &[u8], version: [u8; 2]) -> Vec<u8> {
+    let mut payload = [value, &version[..]].concat();
+    payload.extend_from_slice(&crc64(&payload).to_le_bytes());
+    payload
+}
+
+#[test]
+fn the_checksum_is_the_servers() {
+    assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+}

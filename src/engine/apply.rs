@@ -125,6 +125,8 @@ impl Queue {
                 };
                 self.store.with_extra(i, |extra| {
                     extra.grant = Some(grant);
+                    extra.retry = None;
+                    extra.dead_at = None;
                     if let Some(fp) = fp {
                         extra.fp = Some(boxed(fp));
                     }
@@ -375,6 +377,11 @@ impl Queue {
                 }
             }
             WholeLife::Open { deadline, retry_at, dead_at, attempt, error, grant, .. } => {
+                // No decision leaves a grant beside a retry wait or death, or both of
+                // these. Bytes from elsewhere may say so: then the grant counts, else
+                // death, so that no record's state and place disagree.
+                let dead_at = dead_at.filter(|_| grant.is_none());
+                let retry_at = retry_at.filter(|_| grant.is_none() && dead_at.is_none());
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_deadline(*deadline);
                 }
@@ -384,7 +391,7 @@ impl Queue {
                     self.store.with_extra(i, |extra| {
                         extra.attempt = *attempt;
                         extra.retry = retry_at.map(|at| Retry { at, mono: now.to_mono(at) });
-                        extra.dead_at = *dead_at;
+                        extra.dead_at = dead_at;
                         extra.error = error.as_ref().map(boxed);
                         extra.grant = grant.as_ref().map(|grant| Grant {
                             owner: grant.owner.0.as_ref().into(),

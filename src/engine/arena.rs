@@ -847,6 +847,8 @@ mod tests {
                 let cut = run.random.below(len as u64 + 1) as usize;
                 let bytes: Vec<u8> = (0..len).map(|at| fill.wrapping_add(at as u8)).collect();
                 let handle = arena.insert(&[&bytes[..cut], &bytes[cut..]]).unwrap();
+                let rest = &arena.get(handle)[len..];
+                assert!(rest.iter().all(|byte| *byte == 0), "the rest is zero");
                 assert!(
                     model.insert(handle, bytes).is_none(),
                     "handle {handle} given out twice"

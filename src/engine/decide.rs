@@ -426,9 +426,12 @@ impl Queue {
             } else {
                 returned = next;
             }
-            if self.store.rows.state(i, now) != State::Expired {
+            let state = self.store.rows.state(i, now);
+            if state == State::Scheduled {
                 // The wall clock was set back: not due any more.
                 self.refile(i);
+            }
+            if state != State::Expired {
                 continue;
             }
             payload_bytes = payload_bytes.saturating_add(self.store.rows.parts(i).1.map_or(0, <[u8]>::len));

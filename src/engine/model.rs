@@ -30,6 +30,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
+    clippy::option_option,
     reason = "a test that fails should fail loudly"
 )]
 
@@ -37,7 +38,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
 
 use super::decide::Env;
-use super::effect::{AfterTry, Bytes, Effect, Ended, LeaseKind, Whole};
+use super::effect::{
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeGrant,
+    WholeLife,
+};
 use super::number::Numbers;
 use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::Queue;
@@ -45,13 +49,14 @@ use super::record::{Place, Record};
 use super::settings::{Defaults, Setting};
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WallMs};
+use super::time::{Now, WALL_MS_MAX, WallMs};
 use super::view::{OrderView, StatValue};
 use super::wheel::{Filed, Wheel};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{
-    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Scan, Schedule, SetStatus, State, When,
+    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Scan, Schedule,
+    SetStatus, State, When,
 };
 
 // ------------------------------------------------- invariants of the structures
@@ -66,7 +71,11 @@ impl Queue {
         let mut tally = super::queue::Tally::default();
         for i in 0..rows.end() {
             let Some(record) = rows.get(i) else { continue };
-            assert_eq!(self.store.find(rows.id(i)), Some(i), "the index finds every id");
+            assert_eq!(
+                self.store.find(rows.id(i)),
+                Some(i),
+                "the index finds every id"
+            );
             places.insert(i, record.place());
             let extra = rows.extra(i);
             let grant = extra.and_then(|extra| extra.grant.as_ref());
@@ -75,10 +84,15 @@ impl Queue {
                 || grant.is_some_and(|grant| grant.kind == LeaseKind::Claim && grant.last_try);
             let open = record.deadline().is_some();
             match record.place() {
-                Place::Deadlines | Place::Drawn => assert!(open && !dead, "{i} waits for no deadline"),
+                Place::Deadlines | Place::Drawn => {
+                    assert!(open && !dead, "{i} waits for no deadline");
+                }
                 Place::Returned => assert!(open && !dead, "{i} is not claimable"),
                 Place::Leases => {
-                    assert!(grant.is_some() || (open && retry), "{i} is neither leased nor retrying");
+                    assert!(
+                        grant.is_some() || (open && retry),
+                        "{i} is neither leased nor retrying"
+                    );
                     *match grant {
                         None => &mut tally.retrying,
                         Some(_) if !open => &mut tally.reserved,
@@ -98,11 +112,16 @@ impl Queue {
             assert_eq!(places.get(&i), Some(&place), "record {i}");
             met += 1;
         };
-        check_wheel(&self.deadlines, &SeeDeadline(rows), |i| stands(i, Place::Deadlines));
+        check_wheel(&self.deadlines, &SeeDeadline(rows), |i| {
+            stands(i, Place::Deadlines);
+        });
         check_wheel(&self.leases, &SeeLease(rows), |i| stands(i, Place::Leases));
         check_wheel(&self.keeps, &SeeKeep(rows), |i| stands(i, Place::Keeps));
-        for (list, place) in [(&self.drawn, Place::Drawn), (&self.returned, Place::Returned), (&self.dead, Place::Dead)]
-        {
+        for (list, place) in [
+            (&self.drawn, Place::Drawn),
+            (&self.returned, Place::Returned),
+            (&self.dead, Place::Dead),
+        ] {
             list.check(rows);
             let mut len = 0;
             for i in list.iter(rows) {
@@ -134,7 +153,10 @@ fn check_wheel(wheel: &Wheel, records: &impl Filed, mut show: impl FnMut(u32)) {
 fn digest(queue: &Queue) -> Vec<(Vec<Vec<u8>>, Vec<u64>)> {
     let mut elements = Vec::new();
     queue.digest(&mut |texts, numbers| {
-        elements.push((texts.iter().map(|text| text.to_vec()).collect(), numbers.to_vec()));
+        elements.push((
+            texts.iter().map(|text| text.to_vec()).collect(),
+            numbers.to_vec(),
+        ));
     });
     elements.sort();
     elements
@@ -269,20 +291,42 @@ impl MRecord {
     fn state(&self, now: &Now, server: usize) -> State {
         let (wall, mono) = (now.wall_us / 1000, now.mono_us / 1000);
         if let Some(keep_end) = self.keep_end {
-            return if keep_end <= wall { State::Missing } else { State::Finished };
+            return if keep_end <= wall {
+                State::Missing
+            } else {
+                State::Finished
+            };
         }
-        let live = self.grant.as_ref().is_some_and(|grant| grant.over[server] > mono);
-        let Some(deadline) = self.deadline else { return if live { State::Reserved } else { State::Missing } };
+        let live = self
+            .grant
+            .as_ref()
+            .is_some_and(|grant| grant.over[server] > mono);
+        let Some(deadline) = self.deadline else {
+            return if live {
+                State::Reserved
+            } else {
+                State::Missing
+            };
+        };
         if live {
             return State::Leased;
         }
-        if self.dead || self.grant.as_ref().is_some_and(|grant| grant.kind == LeaseKind::Claim && grant.last_try) {
+        if self.dead
+            || self
+                .grant
+                .as_ref()
+                .is_some_and(|grant| grant.kind == LeaseKind::Claim && grant.last_try)
+        {
             return State::Dead;
         }
         if self.retry.is_some_and(|(_, over)| over[server] > mono) {
             return State::Retrying;
         }
-        if deadline > wall { State::Scheduled } else { State::Expired }
+        if deadline > wall {
+            State::Scheduled
+        } else {
+            State::Expired
+        }
     }
 
     /// Since when it is claimable, given that it is.
@@ -308,7 +352,11 @@ impl MRecord {
 
 /// Milliseconds left of a lease, as shown.
 fn left(over: u64, now: &Now) -> u64 {
-    if over <= now.mono_us / 1000 { 0 } else { over.saturating_sub(now.mono_us.div_ceil(1000)).max(1) }
+    if over <= now.mono_us / 1000 {
+        0
+    } else {
+        over.saturating_sub(now.mono_us.div_ceil(1000)).max(1)
+    }
 }
 
 /// An order as it is shown.
@@ -351,7 +399,9 @@ impl Shown {
             deadline: view.deadline.map(|at| at.0),
             rev: view.rev,
             attempt: view.attempt,
-            grant: view.owner.map(|owner| (owner.to_vec(), view.kind.unwrap(), view.fence)),
+            grant: view
+                .owner
+                .map(|owner| (owner.to_vec(), view.kind.unwrap(), view.fence)),
             lease: view.lease_ms.map(|ms| (ms, view.holds)),
             retry_at: view.retry_at.map(|at| at.0),
             keep_end: view.keep_end.map(|at| at.0),
@@ -364,16 +414,25 @@ impl Shown {
     /// As the model shows it.
     fn model(record: &MRecord, now: &Now, server: usize) -> Option<Self> {
         let state = record.state(now, server);
-        let live = record.grant.as_ref().filter(|_| matches!(state, State::Leased | State::Reserved));
+        let live = record
+            .grant
+            .as_ref()
+            .filter(|_| matches!(state, State::Leased | State::Reserved));
         (state != State::Missing).then(|| Self {
             state,
             status: record.status.clone(),
             deadline: record.deadline,
             rev: record.rev,
             attempt: record.attempt,
-            grant: record.grant.as_ref().map(|grant| (grant.owner.clone(), grant.kind, grant.fence)),
+            grant: record
+                .grant
+                .as_ref()
+                .map(|grant| (grant.owner.clone(), grant.kind, grant.fence)),
             lease: live.map(|grant| (left(grant.over[server], now), grant.holds)),
-            retry_at: record.retry.filter(|_| state == State::Retrying).map(|(at, _)| at),
+            retry_at: record
+                .retry
+                .filter(|_| state == State::Retrying)
+                .map(|(at, _)| at),
             keep_end: record.keep_end,
             payload: record.payload.clone(),
             result: record.result.clone(),
@@ -450,7 +509,10 @@ struct Server {
 impl Server {
     /// Both clocks.
     fn now(&self) -> Now {
-        Now { wall_us: self.wall_us, mono_us: self.mono_us }
+        Now {
+            wall_us: self.wall_us,
+            mono_us: self.mono_us,
+        }
     }
 }
 
@@ -541,17 +603,32 @@ impl World {
                 id
             })
             .collect();
-        let numbers_of = ids.iter().enumerate().map(|(n, id)| (id.clone(), n as u32)).collect();
+        let numbers_of = ids
+            .iter()
+            .enumerate()
+            .map(|(n, id)| (id.clone(), n as u32))
+            .collect();
         let start_us = 1_100_000_000_000_000 + dice.below(1_000_000);
-        let phase = if kind.is_exact() { start_us % 1000 } else { dice.below(1000) };
+        let phase = if kind.is_exact() {
+            start_us % 1000
+        } else {
+            dice.below(1000)
+        };
         let hasher = RandomState::new();
         let server = |skew_us: i64, mono_us: u64| Server {
             queue: Queue::new(&hasher),
             wall_us: start_us.checked_add_signed(skew_us).unwrap(),
             mono_us,
         };
-        let skew_us = if kind.is_exact() { 0 } else { dice.below(400_000) as i64 - 200_000 };
-        let servers = [server(0, 5_000_000 + phase), server(skew_us, 9_000_000_000 + phase)];
+        let skew_us = if kind.is_exact() {
+            0
+        } else {
+            dice.below(400_000) as i64 - 200_000
+        };
+        let servers = [
+            server(0, 5_000_000 + phase),
+            server(skew_us, 9_000_000_000 + phase),
+        ];
         let mut numbers = Numbers::new();
         numbers.guard(start_us, 10_000_000);
         let last = start_us + 10_000_000;
@@ -617,17 +694,23 @@ impl World {
 
     /// What a setting comes to.
     fn setting(&self, setting: Setting) -> u64 {
-        self.own.get(&setting).copied().unwrap_or_else(|| self.defaults.get(setting))
+        self.own
+            .get(&setting)
+            .copied()
+            .unwrap_or_else(|| self.defaults.get(setting))
     }
 
     /// Whether the queue is paused.
     fn is_paused(&self) -> bool {
-        self.pause.is_some_and(|until| until.is_none_or(|until| until > self.wall()))
+        self.pause
+            .is_some_and(|until| until.is_none_or(|until| until > self.wall()))
     }
 
     /// State of an order on the primary.
     fn state(&self, n: u32) -> State {
-        self.records.get(&n).map_or(State::Missing, |record| record.state(&self.now(), self.active))
+        self.records.get(&n).map_or(State::Missing, |record| {
+            record.state(&self.now(), self.active)
+        })
     }
 
     /// Carries an effect out on both servers.
@@ -635,7 +718,12 @@ impl World {
         let nows = self.nows();
         let mut events = Vec::new();
         let primary = self.active;
-        assert!(self.servers[primary].queue.apply(&nows[primary], effect, &mut events), "{effect:?}");
+        assert!(
+            self.servers[primary]
+                .queue
+                .apply(&nows[primary], effect, &mut events),
+            "{effect:?}"
+        );
         let mut blob = Vec::new();
         codec::encode(effect, &mut blob);
         let decoded = codec::decode(codec::VERSION, &blob).unwrap();
@@ -643,7 +731,10 @@ impl World {
         let mut replicas_events = Vec::new();
         for effect in &decoded {
             let replica = &mut self.servers[1 - primary].queue;
-            assert!(replica.apply(&nows[1 - primary], effect, &mut replicas_events), "{effect:?}");
+            assert!(
+                replica.apply(&nows[1 - primary], effect, &mut replicas_events),
+                "{effect:?}"
+            );
         }
         assert_eq!(events, replicas_events);
     }
@@ -657,7 +748,9 @@ impl World {
             75..=93 => self.dice.below(20_000),
             94..=97 => self.dice.below(400_000),
             98 => self.dice.below(5_000_000),
-            _ if self.dice.chance(20) && self.wall() < 3_500_000_000_000 => self.dice.below(31_536_000_000_000),
+            _ if self.dice.chance(20) && self.wall() < 3_500_000_000_000 => {
+                self.dice.below(31_536_000_000_000)
+            }
             _ if self.dice.chance(300) => self.dice.below(600_000_000),
             _ => 0,
         };
@@ -696,13 +789,17 @@ impl World {
         }
         if exact && self.kind.announce == Often::Always {
             self.announce_exactly();
-        } else if self.kind.announce == Often::Always || (self.kind.announce == Often::Sometimes && self.dice.chance(100))
+        } else if self.kind.announce == Often::Always
+            || (self.kind.announce == Often::Sometimes && self.dice.chance(100))
         {
             self.announce();
         }
         if exact && self.kind.announce == Often::Always {
             let now = self.now();
-            self.armed = self.queue().next_wake(&now, true).map_or(u64::MAX, |wake| wake.0);
+            self.armed = self
+                .queue()
+                .next_wake(&now, true)
+                .map_or(u64::MAX, |wake| wake.0);
             self.check_wake();
         }
     }
@@ -713,15 +810,24 @@ impl World {
         let (now, wall) = (self.now(), self.wall());
         let hint = self.queue().take_hint();
         self.armed = self.armed.min(hint);
-        let exact = self.queue().next_wake(&now, true).map_or(u64::MAX, |wake| wake.0);
+        let exact = self
+            .queue()
+            .next_wake(&now, true)
+            .map_or(u64::MAX, |wake| wake.0);
         let armed = self.armed;
-        assert!(armed <= exact.max(wall), "armed for {armed}, and {exact} is to be done");
+        assert!(
+            armed <= exact.max(wall),
+            "armed for {armed}, and {exact} is to be done"
+        );
     }
 
     /// The exact wake is the exact one, right after a pass.
     fn check_wake(&mut self) {
         let (now, wall, active) = (self.now(), self.wall(), self.active);
-        let exact = self.queue().next_wake(&now, true).map_or(u64::MAX, |wake| wake.0);
+        let exact = self
+            .queue()
+            .next_wake(&now, true)
+            .map_or(u64::MAX, |wake| wake.0);
         let mut first = u64::MAX;
         for record in self.records.values() {
             let grant_end = record.grant.as_ref().map(|grant| grant.end);
@@ -729,18 +835,23 @@ impl World {
                 State::Scheduled => record.deadline.unwrap(),
                 State::Leased | State::Reserved => grant_end.unwrap(),
                 State::Retrying => record.retry.unwrap().0,
-                State::Finished | State::Missing => {
-                    record.keep_end.or(grant_end).unwrap().div_ceil(256).saturating_mul(256)
-                }
-                State::Expired if !record.announced => 0,
-                State::Dead if !record.announced => 0,
+                State::Finished | State::Missing => record
+                    .keep_end
+                    .or(grant_end)
+                    .unwrap()
+                    .div_ceil(256)
+                    .saturating_mul(256),
+                State::Expired | State::Dead if !record.announced => 0,
                 State::Expired | State::Dead => u64::MAX,
             };
             first = first.min(at);
         }
         // A lease end can be a millisecond early: both clocks are rounded.
         let (exact, first) = (exact.max(wall), first.max(wall));
-        assert!(exact == first || exact + 1 == first, "wake at {exact}, not {first} (now {wall})");
+        assert!(
+            exact == first || exact + 1 == first,
+            "wake at {exact}, not {first} (now {wall})"
+        );
     }
 
     /// Takes one announcement into account.
@@ -755,12 +866,23 @@ impl World {
                 self.count("lapsed");
             }
             EventKind::Expired | EventKind::Dead => {
-                let expected = if one.kind == EventKind::Expired { State::Expired } else { State::Dead };
+                let expected = if one.kind == EventKind::Expired {
+                    State::Expired
+                } else {
+                    State::Dead
+                };
                 assert_eq!(state, expected, "announced: {one:?}");
                 let record = self.records.get_mut(&n).unwrap();
-                assert!(!record.announced || self.stepped, "announced twice: {one:?}");
+                assert!(
+                    !record.announced || self.stepped,
+                    "announced twice: {one:?}"
+                );
                 record.announced = true;
-                self.count(if expected == State::Dead { "dead" } else { "expired" });
+                self.count(if expected == State::Dead {
+                    "dead"
+                } else {
+                    "expired"
+                });
             }
             _ => panic!("{one:?}"),
         }
@@ -782,8 +904,14 @@ impl World {
         }
         if max > 1000 && !self.is_paused() {
             for (n, record) in &self.records {
-                let waits = matches!(record.state(&now, self.active), State::Expired | State::Dead);
-                assert!(record.announced || !waits, "never announced: {n} {record:?}");
+                let waits = matches!(
+                    record.state(&now, self.active),
+                    State::Expired | State::Dead
+                );
+                assert!(
+                    record.announced || !waits,
+                    "never announced: {n} {record:?}"
+                );
             }
             // Of those that were set back, some may be due again.
             assert!(self.stepped || self.servers[self.active].queue.announce_backlog(&now) == 0);
@@ -818,7 +946,7 @@ impl World {
         }
         let mut list = Vec::new();
         self.queue().announce(&now, usize::MAX, &mut list);
-        let mut last = 0;
+        let mut latest = 0;
         for one in &list {
             let n = self.numbers_of[&*one.id];
             let number = match one.kind {
@@ -827,10 +955,13 @@ impl World {
                 EventKind::Dead => 3,
                 _ => panic!("{one:?}"),
             };
-            assert!(expected.remove(&(number, n)), "not to be announced, or twice: {one:?}");
+            assert!(
+                expected.remove(&(number, n)),
+                "not to be announced, or twice: {one:?}"
+            );
             if number == 2 {
-                assert!(since[&n] >= last, "announced out of order");
-                last = since[&n];
+                assert!(since[&n] >= latest, "announced out of order");
+                latest = since[&n];
             }
             self.announced(one);
         }
@@ -844,7 +975,10 @@ impl World {
         let max = self.dice.pick(&[1, 3, 100]) as usize;
         let all = self.dice.chance(500);
         self.queue().advance(&now, &mut || true);
-        while let Some(effect) = self.servers[active].queue.due_forget(&now, &self.defaults, max) {
+        while let Some(effect) = self.servers[active]
+            .queue
+            .due_forget(&now, &self.defaults, max)
+        {
             match &effect {
                 Effect::Forget { ids } => {
                     assert!((1..=max).contains(&ids.len()));
@@ -853,8 +987,15 @@ impl World {
                         match self.state(n) {
                             State::Missing => {}
                             State::Dead => {
-                                let dead = self.records.values().filter(|r| r.state(&now, active) == State::Dead).count();
-                                assert!(dead as u64 > self.setting(Setting::DeadMax), "dropped for no reason");
+                                let dead = self
+                                    .records
+                                    .values()
+                                    .filter(|r| r.state(&now, active) == State::Dead)
+                                    .count();
+                                assert!(
+                                    dead as u64 > self.setting(Setting::DeadMax),
+                                    "dropped for no reason"
+                                );
                                 self.count("dead dropped");
                             }
                             other => panic!("forgot an order that is {other:?}"),
@@ -865,7 +1006,10 @@ impl World {
                     }
                 }
                 Effect::Pause { on: false, .. } => {
-                    assert!(self.pause.is_some_and(|until| until.is_some_and(|until| until <= self.wall())));
+                    assert!(
+                        self.pause
+                            .is_some_and(|until| until.is_some_and(|until| until <= self.wall()))
+                    );
                     self.pause = None;
                 }
                 other => panic!("{other:?}"),
@@ -879,7 +1023,10 @@ impl World {
         for (n, record) in &self.records {
             let state = record.state(&now, active);
             dead += u64::from(state == State::Dead);
-            assert!(state != State::Missing || self.stepped || !self.kind.is_exact(), "{n} is still there");
+            assert!(
+                state != State::Missing || self.stepped || !self.kind.is_exact(),
+                "{n} is still there"
+            );
         }
         assert!(dead <= self.setting(Setting::DeadMax), "too many dead");
     }
@@ -914,7 +1061,11 @@ impl World {
 
     /// The right fence, an old one, or any.
     fn fence(&mut self, n: u32) -> u64 {
-        let right = self.records.get(&n).and_then(|record| record.grant.as_ref()).map(|grant| grant.fence);
+        let right = self
+            .records
+            .get(&n)
+            .and_then(|record| record.grant.as_ref())
+            .map(|grant| grant.fence);
         match self.dice.below(10) {
             0 => self.dice.below(1 << 53),
             1 => self.fences.get(&n).copied().unwrap_or(0),
@@ -954,7 +1105,11 @@ impl World {
     /// An order whose last grant is known, if a few looks find one.
     fn granted_id(&mut self) -> u32 {
         let start = self.any_id();
-        let found = self.records.range(start..).take(50).find(|(_, record)| record.grant.is_some());
+        let found = self
+            .records
+            .range(start..)
+            .take(50)
+            .find(|(_, record)| record.grant.is_some());
         found.map_or(start, |(n, _)| *n)
     }
 
@@ -983,7 +1138,11 @@ impl World {
         let record = &self.records[&n];
         let state = self.state(n);
         if let Some(fence) = asked.fence {
-            if record.grant.as_ref().is_none_or(|grant| grant.fence != fence) {
+            if record
+                .grant
+                .as_ref()
+                .is_none_or(|grant| grant.fence != fence)
+            {
                 return Some(Outcome::Stale);
             }
         } else if matches!(state, State::Leased | State::Reserved) {
@@ -1000,7 +1159,10 @@ impl World {
             && *to != record.status
         {
             let change = [record.status.as_slice(), b">", to].concat();
-            if !TRANSITIONS.split(|byte| *byte == b' ').any(|one| one == change) {
+            if !TRANSITIONS
+                .split(|byte| *byte == b' ')
+                .any(|one| one == change)
+            {
                 return Some(Outcome::State);
             }
         }
@@ -1008,9 +1170,19 @@ impl World {
     }
 
     /// Compares outcome and state met, and carries the effect out.
-    fn judge(&mut self, n: u32, decided: Result<Decision<'_>, Error>, outcome: Outcome, was: State) -> bool {
+    fn judge(
+        &mut self,
+        n: u32,
+        decided: Result<Decision<'_>, Error>,
+        outcome: Outcome,
+        was: State,
+    ) -> bool {
         let decision = decided.unwrap();
-        assert_eq!((decision.outcome, decision.was), (outcome, was), "order {n}");
+        assert_eq!(
+            (decision.outcome, decision.was),
+            (outcome, was),
+            "order {n}"
+        );
         assert_eq!(decision.effect.is_some(), outcome == Outcome::Ok, "P12");
         self.count(outcome.word());
         if let Some(effect) = &decision.effect {
@@ -1027,7 +1199,11 @@ impl World {
     ) -> Result<Decision<'a>, Error> {
         let now = self.now();
         let before = self.numbers;
-        let mut env = Env { now, numbers: &mut self.numbers, defaults: &self.defaults };
+        let mut env = Env {
+            now,
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
         let decision = decide(&self.servers[self.active].queue, &mut env);
         assert_eq!(before, self.numbers, "a plain write uses no number up");
         decision
@@ -1050,11 +1226,24 @@ impl World {
             17 => When::At(WallMs(self.dice.below(wall))),
             _ => When::At(WallMs((wall + 50).saturating_sub(self.dice.below(100)))),
         };
-        let mode = self.dice.pick(&[Mode::Create, Mode::Create, Mode::Create, Mode::Move, Mode::Upsert, Mode::Upsert]);
+        let mode = self.dice.pick(&[
+            Mode::Create,
+            Mode::Create,
+            Mode::Create,
+            Mode::Move,
+            Mode::Upsert,
+            Mode::Upsert,
+        ]);
         let (mut only, mut asked) = (None, Asked::default());
         if mode != Mode::Create {
             asked = self.guard(n);
-            only = self.dice.pick(&[None, None, None, Some(Direction::Later), Some(Direction::Earlier)]);
+            only = self.dice.pick(&[
+                None,
+                None,
+                None,
+                Some(Direction::Later),
+                Some(Direction::Earlier),
+            ]);
         }
         let (status, payload) = (self.maybe_status(), self.maybe_text());
         let ask = Schedule {
@@ -1082,11 +1271,18 @@ impl World {
         let (mut base, mut keeps_lock) = (MRecord::default(), false);
         let outcome = 'outcome: {
             if was == State::Missing {
-                break 'outcome if mode == Mode::Move { Outcome::Missing } else { Outcome::Ok };
+                break 'outcome if mode == Mode::Move {
+                    Outcome::Missing
+                } else {
+                    Outcome::Ok
+                };
             }
             let record = &self.records[&n];
-            let holder = asked.fence.is_some() && record.grant.as_ref().map(|grant| grant.fence) == asked.fence;
-            if was == State::Finished && (mode == Mode::Create || !asked.from.contains(&record.status)) {
+            let holder = asked.fence.is_some()
+                && record.grant.as_ref().map(|grant| grant.fence) == asked.fence;
+            if was == State::Finished
+                && (mode == Mode::Create || !asked.from.contains(&record.status))
+            {
                 break 'outcome Outcome::Finished;
             }
             if mode == Mode::Create && record.deadline.is_some() {
@@ -1101,13 +1297,18 @@ impl World {
             if let Some(old) = record.deadline {
                 match only {
                     Some(Direction::Later) if deadline <= old => break 'outcome Outcome::Unchanged,
-                    Some(Direction::Earlier) if deadline >= old => break 'outcome Outcome::Unchanged,
+                    Some(Direction::Earlier) if deadline >= old => {
+                        break 'outcome Outcome::Unchanged;
+                    }
                     _ => {}
                 }
             }
             keeps_lock = holder
                 && matches!(was, State::Leased | State::Reserved)
-                && record.grant.as_ref().is_some_and(|grant| grant.kind == LeaseKind::Lock);
+                && record
+                    .grant
+                    .as_ref()
+                    .is_some_and(|grant| grant.kind == LeaseKind::Lock);
             base = record.clone();
             Outcome::Ok
         };
@@ -1138,29 +1339,54 @@ impl World {
     }
 
     /// What is left of an order that is finished now.
-    fn finished(&mut self, n: u32, status: Option<Vec<u8>>, result: Option<Vec<u8>>, keep_ms: Option<u64>) {
+    fn finished(
+        &mut self,
+        n: u32,
+        status: Option<Vec<u8>>,
+        result: Option<Vec<u8>>,
+        keep_ms: Option<u64>,
+    ) {
         let rev = self.next_rev(n);
         let keep_ms = keep_ms.unwrap_or_else(|| self.setting(Setting::KeepMs));
         let missing = self.state(n) == State::Missing;
-        let old = self.records.remove(&n).filter(|_| !missing).unwrap_or_default();
+        let old = self
+            .records
+            .remove(&n)
+            .filter(|_| !missing)
+            .unwrap_or_default();
         if keep_ms > 0 {
             let keep_end = Some(self.now().wall_us.div_ceil(1000) + keep_ms);
             let status = status.unwrap_or(old.status);
-            self.records.insert(n, MRecord { status, rev, keep_end, result, ..MRecord::default() });
+            self.records.insert(
+                n,
+                MRecord {
+                    status,
+                    rev,
+                    keep_end,
+                    result,
+                    ..MRecord::default()
+                },
+            );
         }
         self.paid.insert(n);
     }
 
     /// FINISH.
     fn finish(&mut self) -> u32 {
-        let n = if self.dice.chance(300) { self.granted_id() } else { self.any_id() };
+        let n = if self.dice.chance(300) {
+            self.granted_id()
+        } else {
+            self.any_id()
+        };
         let (strict, create) = (self.dice.chance(200), self.dice.chance(200));
         let mut asked = self.guard(n);
         if create {
             (asked.fence, asked.if_rev) = (None, None);
         }
         let (status, result) = (self.maybe_status(), self.maybe_text());
-        let keep_ms = self.dice.pick(&[None, None, Some(0), Some(5), Some(300), Some(86_400_000)]);
+        let keep_ms = self
+            .dice
+            .pick(&[None, None, Some(0), Some(5), Some(300), Some(86_400_000)]);
         let ask = Finish {
             id: &self.ids[n as usize].clone(),
             strict,
@@ -1178,12 +1404,20 @@ impl World {
 
         let was = self.state(n);
         let outcome = if was == State::Missing {
-            if create { Outcome::Ok } else { Outcome::Missing }
+            if create {
+                Outcome::Ok
+            } else {
+                Outcome::Missing
+            }
         } else if was == State::Finished {
             Outcome::Finished
         } else if let Some(outcome) = self.in_way(n, &asked, status.as_ref()) {
             outcome
-        } else if strict && self.records[&n].deadline.is_some_and(|deadline| deadline <= self.wall()) {
+        } else if strict
+            && self.records[&n]
+                .deadline
+                .is_some_and(|deadline| deadline <= self.wall())
+        {
             Outcome::Expired
         } else {
             Outcome::Ok
@@ -1237,24 +1471,47 @@ impl World {
     fn claim(&mut self) -> u32 {
         let one = self.dice.chance(250).then(|| self.any_id());
         let count = self.dice.pick(&[1, 1, 2, 5, 100, 1000]);
-        let lease_ms = self.dice.pick(&[None, Some(1), Some(10), Some(200), Some(30_000)]);
-        let owner = self.dice.pick(&[&b"one"[..], b"two", b"somebody with quite a long name, who takes his time"]);
+        let lease_ms = self
+            .dice
+            .pick(&[None, Some(1), Some(10), Some(200), Some(30_000)]);
+        let owner = self.dice.pick(&[
+            &b"one"[..],
+            b"two",
+            b"somebody with quite a long name, who takes his time",
+        ]);
         let id = one.map(|n| self.ids[n as usize].clone());
         let pick = match &id {
             Some(id) => Pick::Id(id),
-            None => Pick::Next { count, block_ms: None },
+            None => Pick::Next {
+                count,
+                block_ms: None,
+            },
         };
         let now = self.now();
         // A pass that is cut short may hand out less, never more or wrongly.
         let patient = self.kind.is_exact() || self.dice.chance(900);
-        let mut env = Env { now, numbers: &mut self.numbers, defaults: &self.defaults };
-        let ask = Claim { owner, lease_ms, pick };
-        let claimed = self.servers[self.active].queue.decide_claim(&mut env, &ask, &mut || patient).unwrap();
+        let mut env = Env {
+            now,
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
+        let ask = Claim {
+            owner,
+            lease_ms,
+            pick,
+        };
+        let claimed = self.servers[self.active]
+            .queue
+            .decide_claim(&mut env, &ask, &mut || patient)
+            .unwrap();
 
         let active = self.active;
         let live = |record: &&MRecord| {
             record.state(&now, active) == State::Leased
-                && record.grant.as_ref().is_some_and(|grant| grant.kind == LeaseKind::Claim)
+                && record
+                    .grant
+                    .as_ref()
+                    .is_some_and(|grant| grant.kind == LeaseKind::Claim)
         };
         let max_leased = self.setting(Setting::MaxLeased);
         let room = if max_leased == 0 {
@@ -1277,7 +1534,11 @@ impl World {
             }
         };
         if patient {
-            assert_eq!(claimed.picks.len(), expected, "count {count}, {one:?}, room {room}");
+            assert_eq!(
+                claimed.picks.len(),
+                expected,
+                "count {count}, {one:?}, room {room}"
+            );
         } else {
             assert!(claimed.picks.len() <= expected);
         }
@@ -1287,7 +1548,15 @@ impl World {
             return one.unwrap_or(0);
         };
         self.count("claim: some");
-        let Effect::Claim { owner: granted_to, end, cap, grants } = &effect else { panic!("{effect:?}") };
+        let Effect::Claim {
+            owner: granted_to,
+            end,
+            cap,
+            grants,
+        } = &effect
+        else {
+            panic!("{effect:?}")
+        };
         assert_eq!((&**granted_to, grants.len()), (owner, claimed.picks.len()));
         // What nobody had been told of is said now.
         let mut told: BTreeSet<u32> = BTreeSet::new();
@@ -1299,8 +1568,13 @@ impl World {
             self.announced(said);
         }
         let (ceil, nows) = (now.wall_us.div_ceil(1000), self.nows());
-        let lease_ms = lease_ms.unwrap_or_else(|| self.setting(Setting::LeaseMs)).min(self.defaults.lease_ms_max);
-        assert_eq!((end.0, cap.0), (ceil + lease_ms, ceil + self.defaults.lease_ms_max));
+        let lease_ms = lease_ms
+            .unwrap_or_else(|| self.setting(Setting::LeaseMs))
+            .min(self.defaults.lease_ms_max);
+        assert_eq!(
+            (end.0, cap.0),
+            (ceil + lease_ms, ceil + self.defaults.lease_ms_max)
+        );
         claimable.sort_unstable();
         let mut touched = 0;
         let (mut before, mut seen): (Option<(u64, u64)>, BTreeSet<u32>) = (None, BTreeSet::new());
@@ -1322,13 +1596,19 @@ impl World {
                 assert_eq!(record.since(), claimable[at], "out of order");
                 if record.plain && record.grant.is_none() && record.retry.is_none() {
                     let key = (record.since(), record.seq);
-                    assert!(before.is_none_or(|before| before.0 != key.0 || before.1 < key.1), "tie out of order");
+                    assert!(
+                        before.is_none_or(|before| before.0 != key.0 || before.1 < key.1),
+                        "tie out of order"
+                    );
                     before = Some(key);
                 }
             }
             record.attempt += 1;
             let last_try = last_allowed != 0 && u64::from(record.attempt) >= last_allowed;
-            assert_eq!((granted.fence, granted.attempt, granted.last_try), (fence, record.attempt, last_try));
+            assert_eq!(
+                (granted.fence, granted.attempt, granted.last_try),
+                (fence, record.attempt, last_try)
+            );
             assert!(fence > record.rev, "revs grow");
             record.rev = fence;
             record.grant = Some(MGrant {
@@ -1369,11 +1649,17 @@ impl World {
         let decided = self.ask(|queue, env| queue.decide_ack(env, &ask));
 
         let was = self.state(n);
-        let asked = Asked { fence: Some(fence), if_rev: None, from: asked.from.clone() };
+        let asked = Asked {
+            fence: Some(fence),
+            if_rev: None,
+            from: asked.from.clone(),
+        };
         let outcome = match was {
             State::Missing => Outcome::Missing,
             State::Finished => Outcome::Finished,
-            _ => self.in_way(n, &asked, status.as_ref()).unwrap_or(Outcome::Ok),
+            _ => self
+                .in_way(n, &asked, status.as_ref())
+                .unwrap_or(Outcome::Ok),
         };
         if self.judge(n, decided, outcome, was) {
             self.finished(n, status, result, keep_ms);
@@ -1414,7 +1700,12 @@ impl World {
             text.truncate(256);
             text
         });
-        let ask = Nack { id: &self.ids[n as usize].clone(), fence, again, error: error.as_deref() };
+        let ask = Nack {
+            id: &self.ids[n as usize].clone(),
+            fence,
+            again,
+            error: error.as_deref(),
+        };
         let decided = self.ask(|queue, env| queue.decide_nack(env, &ask));
 
         let was = self.state(n);
@@ -1423,7 +1714,11 @@ impl World {
             (State::Missing, _) => Outcome::Missing,
             (State::Finished, _) => Outcome::Finished,
             (_, Some(grant)) if grant.fence == fence => {
-                if grant.kind == LeaseKind::Lock { Outcome::State } else { Outcome::Ok }
+                if grant.kind == LeaseKind::Lock {
+                    Outcome::State
+                } else {
+                    Outcome::Ok
+                }
             }
             _ => Outcome::Stale,
         };
@@ -1441,14 +1736,18 @@ impl World {
                 Again::Delay(0) => AfterTry::Now,
                 Again::Delay(ms) => AfterTry::At(WallMs(ceil + ms)),
                 Again::Backoff => {
-                    let doubled = self.setting(Setting::BackoffMs) as u128 * (1 << (self.records[&n].attempt - 1).min(60));
+                    let doubled = u128::from(self.setting(Setting::BackoffMs))
+                        * (1 << (self.records[&n].attempt - 1).min(60));
                     let wait = doubled.min(u128::from(self.setting(Setting::BackoffMsMax))) as u64;
                     let then = said.unwrap();
                     match then {
                         AfterTry::Now => assert_eq!(wait, 0),
                         AfterTry::At(at) => {
                             let waits = at.0 - ceil;
-                            assert!(waits >= 1 && waits.abs_diff(wait) <= wait / 10, "waits {waits} for {wait}");
+                            assert!(
+                                waits >= 1 && waits.abs_diff(wait) <= wait / 10,
+                                "waits {waits} for {wait}"
+                            );
                         }
                         AfterTry::Dead(_) => panic!("dead before its time"),
                     }
@@ -1471,7 +1770,12 @@ impl World {
         let (fence, shorten) = (self.fence(n), self.dice.chance(400));
         let lease_ms = 1 + self.dice.pick(&[0, 5, 100, 29_999]);
         let id = self.ids[n as usize].clone();
-        let ask = Renew { id: &id, fence, lease_ms, shorten };
+        let ask = Renew {
+            id: &id,
+            fence,
+            lease_ms,
+            shorten,
+        };
         let decided = self.ask(|queue, env| queue.decide_renew(env, &ask));
 
         let was = self.state(n);
@@ -1487,11 +1791,18 @@ impl World {
         if self.judge(n, decided, outcome, was) {
             let grant = grant.unwrap();
             let rest = left(grant.over[active], &now);
-            let wanted = if shorten { lease_ms.min(rest) } else { lease_ms.max(rest) };
+            let wanted = if shorten {
+                lease_ms.min(rest)
+            } else {
+                lease_ms.max(rest)
+            };
             let end = now.wall_us.div_ceil(1000) + wanted.min(left(grant.cap_over[active], &now));
             self.regrant(n, end, None);
             let over = self.records[&n].grant.as_ref().unwrap().over[active];
-            assert!(over <= grant.cap_over[active].max(now.mono_us.div_ceil(1000) + 1), "P5: past its cap");
+            assert!(
+                over <= grant.cap_over[active].max(now.mono_us.div_ceil(1000) + 1),
+                "P5: past its cap"
+            );
         }
         n
     }
@@ -1534,7 +1845,11 @@ impl World {
             fp,
             creates,
         });
-        let mut record = if creates { MRecord::default() } else { self.records.remove(&n).unwrap() };
+        let mut record = if creates {
+            MRecord::default()
+        } else {
+            self.records.remove(&n).unwrap()
+        };
         record.rev = fence;
         record.announced = false;
         record.grant = Some(MGrant {
@@ -1565,11 +1880,20 @@ impl World {
         let id = self.ids[n as usize].clone();
         let grant = self.records[&n].grant.clone().unwrap();
         let (now, wall) = (self.now(), self.wall());
-        let rev = self.records[&n].rev.saturating_add(1).max(self.last).max(now.wall_us);
+        let rev = self.records[&n]
+            .rev
+            .saturating_add(1)
+            .max(self.last)
+            .max(now.wall_us);
         if grant.kind == LeaseKind::Lock && self.dice.chance(600) {
             let holds = 1 + self.dice.below(3) as u32;
             let end = grant.end.max(wall + self.dice.below(50)).min(grant.cap);
-            self.carry(&Effect::Hold { id: Bytes::of(&id), rev, holds, end: WallMs(end) });
+            self.carry(&Effect::Hold {
+                id: Bytes::of(&id),
+                rev,
+                holds,
+                end: WallMs(end),
+            });
             self.regrant(n, end, Some(holds));
             self.count("hold");
             return n;
@@ -1577,11 +1901,21 @@ impl World {
         let then = match self.dice.below(3) {
             _ if grant.last_try => AfterTry::Dead(WallMs(wall)),
             0 => AfterTry::Now,
-            1 => AfterTry::At(WallMs(now.wall_us.div_ceil(1000) + 1 + self.dice.below(100))),
+            1 => AfterTry::At(WallMs(
+                now.wall_us.div_ceil(1000) + 1 + self.dice.below(100),
+            )),
             _ => AfterTry::Dead(WallMs(wall)),
         };
-        let ended = if grant.kind == LeaseKind::Lock { Ended::Lock } else { Ended::Claim(then) };
-        self.carry(&Effect::Release { id: Bytes::of(&id), rev, ended });
+        let ended = if grant.kind == LeaseKind::Lock {
+            Ended::Lock
+        } else {
+            Ended::Claim(then)
+        };
+        self.carry(&Effect::Release {
+            id: Bytes::of(&id),
+            rev,
+            ended,
+        });
         assert_eq!(self.next_rev(n), rev);
         self.count("release");
         if state == State::Reserved {
@@ -1605,11 +1939,19 @@ impl World {
     /// Brings a dead order back, directly.
     fn requeue(&mut self) -> u32 {
         let (now, active, wall) = (self.now(), self.active, self.wall());
-        let dead = self.records.iter().find(|(_, record)| record.state(&now, active) == State::Dead);
-        let Some(n) = dead.map(|(n, _)| *n) else { return 0 };
+        let dead = self
+            .records
+            .iter()
+            .find(|(_, record)| record.state(&now, active) == State::Dead);
+        let Some(n) = dead.map(|(n, _)| *n) else {
+            return 0;
+        };
         let rev = self.next_rev(n);
         let id = self.ids[n as usize].clone();
-        self.carry(&Effect::Requeue { rev, ids: vec![Bytes::of(&id)] });
+        self.carry(&Effect::Requeue {
+            rev,
+            ids: vec![Bytes::of(&id)],
+        });
         let record = self.records.get_mut(&n).unwrap();
         record.attempt = 0;
         record.grant = None;
@@ -1628,14 +1970,25 @@ impl World {
         if self.dice.chance(100) {
             self.transitions = !self.transitions && self.dice.chance(200);
             let value = self.transitions.then(|| Bytes::of(TRANSITIONS));
-            self.carry(&Effect::Configure { name: Bytes::of(b"transitions"), value });
+            self.carry(&Effect::Configure {
+                name: Bytes::of(b"transitions"),
+                value,
+            });
             return;
         }
         if self.dice.chance(300) && !self.kind.is_exact() {
             let on = self.dice.chance(500);
-            let until = self.dice.chance(700).then(|| self.wall() + self.dice.below(200)).filter(|_| on);
+            let until = self
+                .dice
+                .chance(700)
+                .then(|| self.wall() + self.dice.below(200))
+                .filter(|_| on);
             self.pause = on.then_some(until);
-            self.carry(&Effect::Pause { on, until: until.map(WallMs), reason: Bytes::of(b"lunch") });
+            self.carry(&Effect::Pause {
+                on,
+                until: until.map(WallMs),
+                reason: Bytes::of(b"lunch"),
+            });
             return;
         }
         if self.dice.chance(100) {
@@ -1692,7 +2045,11 @@ impl World {
         self.numbers = Numbers::new();
         self.numbers.learn(floor, now.wall_us);
         self.numbers.guard(now.wall_us, 10_000_000);
-        let known = if floor <= now.wall_us + 3_600_000_000 { floor } else { 0 };
+        let known = if floor <= now.wall_us + 3_600_000_000 {
+            floor
+        } else {
+            0
+        };
         self.last = known.max(now.wall_us) + 10_000_000;
         self.credit.clear();
         for (n, record) in &mut self.records {
@@ -1718,8 +2075,14 @@ impl World {
     fn compare_order(&self, n: u32) {
         for (at, server) in self.servers.iter().enumerate() {
             let now = server.now();
-            let core = server.queue.view(&now, &self.ids[n as usize]).map(|view| Shown::of(&view));
-            let model = self.records.get(&n).and_then(|record| Shown::model(record, &now, at));
+            let core = server
+                .queue
+                .view(&now, &self.ids[n as usize])
+                .map(|view| Shown::of(&view));
+            let model = self
+                .records
+                .get(&n)
+                .and_then(|record| Shown::model(record, &now, at));
             assert_eq!(core, model, "order {n} on server {at}");
         }
     }
@@ -1742,8 +2105,14 @@ impl World {
         assert_eq!(digest_of_one, digest(&copy), "P9: loaded");
         assert_eq!(saved_of_one, saved(&copy));
         for server in &self.servers {
-            assert_eq!((server.queue.len(), server.queue.floor()), (self.records.len(), self.floor));
-            let idle = self.records.is_empty() && self.own.is_empty() && !self.transitions && self.pause.is_none();
+            assert_eq!(
+                (server.queue.len(), server.queue.floor()),
+                (self.records.len(), self.floor)
+            );
+            let idle = self.records.is_empty()
+                && self.own.is_empty()
+                && !self.transitions
+                && self.pause.is_none();
             assert_eq!(server.queue.is_empty(), idle);
         }
         // SCAN, in calls of any size, shows what is there.
@@ -1751,7 +2120,13 @@ impl World {
         let mut cursor = 0;
         loop {
             let count = 1 + self.dice.below(30) as u32;
-            let ask = Scan { cursor, state: None, status: None, pattern: None, count };
+            let ask = Scan {
+                cursor,
+                state: None,
+                status: None,
+                pattern: None,
+                count,
+            };
             let (next, rows) = self.servers[active].queue.scan(&now, &ask, &|_| true);
             for row in rows {
                 let before = listed.insert(self.numbers_of[&row.id], row.state);
@@ -1789,17 +2164,25 @@ impl World {
             .collect();
         scheduled.sort_unstable();
         for count in [1, 7, usize::MAX] {
-            let rows = self.servers[self.active].queue.next(now, count.min(self.ids.len()));
+            let rows = self.servers[self.active]
+                .queue
+                .next(now, count.min(self.ids.len()));
             assert_eq!(rows.len(), count.min(scheduled.len()));
             let mut before = (0, 0);
             for ((id, deadline), (expected, _, _)) in rows.iter().zip(&scheduled) {
                 let n = self.numbers_of[id];
                 let record = &self.records[&n];
                 assert_eq!(deadline.0, *expected);
-                assert_eq!((record.deadline, record.state(now, self.active)), (Some(deadline.0), State::Scheduled));
+                assert_eq!(
+                    (record.deadline, record.state(now, self.active)),
+                    (Some(deadline.0), State::Scheduled)
+                );
                 // Ties in schedule order, where no lapsed lock stood in between.
                 if record.grant.is_none() && record.plain {
-                    assert!(before.0 != deadline.0 || before.1 < record.seq, "tie out of order");
+                    assert!(
+                        before.0 != deadline.0 || before.1 < record.seq,
+                        "tie out of order"
+                    );
                     before = (deadline.0, record.seq);
                 }
             }
@@ -1808,8 +2191,10 @@ impl World {
 
     /// The counts of STATS.
     fn compare_stats(&self, now: &Now, states: &BTreeMap<u32, State>) {
-        let stats = self.servers[self.active].queue.stats(now, &self.defaults, (3, 4));
-        let value = |name: &str| match stats.iter().find(|(field, _)| *field == name) {
+        let answer = self.servers[self.active]
+            .queue
+            .stats(now, &self.defaults, (3, 4));
+        let value = |name: &str| match answer.iter().find(|(field, _)| *field == name) {
             Some((_, StatValue::Int(value))) => *value,
             other => panic!("{name}: {other:?}"),
         };
@@ -1820,16 +2205,41 @@ impl World {
         assert_eq!(value("orders"), states.len() as i64);
         let claims = |(n, state): &(&u32, &State)| {
             **state == State::Leased
-                && self.records[n].grant.as_ref().is_some_and(|grant| grant.kind == LeaseKind::Claim)
+                && self.records[n]
+                    .grant
+                    .as_ref()
+                    .is_some_and(|grant| grant.kind == LeaseKind::Claim)
         };
-        assert_eq!(value("live_claims"), states.iter().filter(claims).count() as i64);
+        assert_eq!(
+            value("live_claims"),
+            states.iter().filter(claims).count() as i64
+        );
         let wall = now.wall_us / 1000;
-        let in_state = |wanted: State| states.iter().filter(move |(_, state)| **state == wanted).map(|(n, _)| *n);
-        let next = in_state(State::Scheduled).map(|n| self.records[&n].deadline.unwrap()).min();
+        let in_state = |wanted: State| {
+            states
+                .iter()
+                .filter(move |(_, state)| **state == wanted)
+                .map(|(n, _)| *n)
+        };
+        let next = in_state(State::Scheduled)
+            .map(|n| self.records[&n].deadline.unwrap())
+            .min();
         assert_eq!(value("next_deadline"), next.map_or(-1, |next| next as i64));
-        let oldest = in_state(State::Expired).map(|n| self.records[&n].since()).min();
-        assert_eq!(value("oldest_expired_ms"), oldest.map_or(0, |oldest| (wall - oldest) as i64));
-        assert_eq!((value("behind_ms"), value("claim_waiters"), value("lock_waiters")), (0, 3, 4));
+        let oldest = in_state(State::Expired)
+            .map(|n| self.records[&n].since())
+            .min();
+        assert_eq!(
+            value("oldest_expired_ms"),
+            oldest.map_or(0, |oldest| (wall - oldest) as i64)
+        );
+        assert_eq!(
+            (
+                value("behind_ms"),
+                value("claim_waiters"),
+                value("lock_waiters")
+            ),
+            (0, 3, 4)
+        );
         for (setting, value_of) in SETTINGS.map(|(setting, _)| (setting, self.setting(setting))) {
             assert_eq!(value(setting.name()), value_of as i64);
         }
@@ -1879,7 +2289,7 @@ impl World {
         if self.kind.is_exact() && self.kind.announce == Often::Always {
             self.check_armed();
         }
-        if step % self.kind.compare_every == 0 {
+        if step.is_multiple_of(self.kind.compare_every) {
             self.compare_all();
         }
     }
@@ -1887,7 +2297,9 @@ impl World {
 
 /// A number from the environment.
 fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a plain number"))
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().expect("a plain number"))
 }
 
 /// Plays a run to its end, and says where it was if it fails.
@@ -1913,8 +2325,27 @@ fn play(kind: Kind, seed: u64) {
     world.compare_all();
     place.3 = true;
     // Everything the generator is there for must have happened.
-    let mut lacking: Vec<&str> = vec!["OK", "EXISTS", "MISSING", "UNCHANGED", "LEASED", "FINISHED", "STATE", "STALE"];
-    lacking.extend(["EXPIRED", "GONE", "claim: some", "claim: none", "lock", "hold", "release", "requeue", "restart"]);
+    let mut lacking: Vec<&str> = vec![
+        "OK",
+        "EXISTS",
+        "MISSING",
+        "UNCHANGED",
+        "LEASED",
+        "FINISHED",
+        "STATE",
+        "STALE",
+    ];
+    lacking.extend([
+        "EXPIRED",
+        "GONE",
+        "claim: some",
+        "claim: none",
+        "lock",
+        "hold",
+        "release",
+        "requeue",
+        "restart",
+    ]);
     lacking.extend(["forgotten", "expired", "lapsed"]);
     if kind.announce != Often::Never {
         lacking.push("dead");
@@ -1926,7 +2357,11 @@ fn play(kind: Kind, seed: u64) {
         lacking.push("promotion");
     }
     lacking.retain(|what| !world.counts.contains_key(what));
-    assert!(steps < 50_000 || lacking.is_empty(), "never happened in '{}': {lacking:?}", kind.name);
+    assert!(
+        steps < 50_000 || lacking.is_empty(),
+        "never happened in '{}': {lacking:?}",
+        kind.name
+    );
 }
 
 #[test]
@@ -2017,4 +2452,250 @@ fn many_orders_without_any_pass() {
         },
         5,
     );
+}
+
+// -------------------------------------------------------------- hostile effects
+
+/// Any effect at all: for orders that are in no such state, with times and numbers
+/// that no decision makes. Such come from a broken file or a forged RESTORE.
+fn any_effect(dice: &mut Dice, wall: u64) -> Effect<'static> {
+    let ids: [&'static [u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
+    let texts: [&'static [u8]; 4] = [b"", b"x", b"unpaid", b"a text of just thirty-two bytes!"];
+    let text = |dice: &mut Dice| Bytes::of(dice.pick(&texts));
+    let maybe = |dice: &mut Dice| dice.chance(500).then(|| Bytes::of(dice.pick(&texts)));
+    let number = |dice: &mut Dice| match dice.below(4) {
+        0 => 1,
+        1 => wall * 1000,
+        2 => super::number::NUMBER_END - 1,
+        _ => 1 + dice.below(wall * 2000),
+    };
+    let moment = |dice: &mut Dice| {
+        WallMs(match dice.below(6) {
+            0 => 0,
+            1 => wall,
+            2 => (1 << 48) - 1,
+            3 => (1 << 48) - 2,
+            _ => wall - 100 + dice.below(200),
+        })
+    };
+    let deadline = |dice: &mut Dice| moment(dice).min(WALL_MS_MAX);
+    let maybe_moment = |dice: &mut Dice| dice.chance(500).then(|| moment(dice));
+    let then = |dice: &mut Dice| match dice.below(3) {
+        0 => AfterTry::Now,
+        1 => AfterTry::At(moment(dice)),
+        _ => AfterTry::Dead(moment(dice)),
+    };
+    let id = Bytes::of(dice.pick(&ids));
+    match dice.below(16) {
+        0 | 1 => Effect::Schedule {
+            id,
+            deadline: deadline(dice),
+            rev: number(dice),
+            status: maybe(dice),
+            payload: maybe(dice),
+            base: dice.pick(&[Base::Fresh, Base::Record, Base::RecordAndLock]),
+        },
+        2 => Effect::Finish {
+            id,
+            rev: number(dice),
+            status: maybe(dice),
+            result: maybe(dice),
+            keep_end: maybe_moment(dice),
+            creates: dice.chance(300),
+            by: dice.pick(&[FinishedBy::Finish, FinishedBy::Ack]),
+        },
+        3 => Effect::Status {
+            id,
+            rev: number(dice),
+            status: text(dice),
+            payload: maybe(dice),
+        },
+        4 | 5 => {
+            let grants = (0..dice.below(4))
+                .map(|_| Granted {
+                    id: Bytes::of(dice.pick(&ids)),
+                    fence: number(dice),
+                    attempt: dice.pick(&[1, 2, u32::MAX]),
+                    last_try: dice.chance(300),
+                })
+                .collect();
+            Effect::Claim {
+                owner: Bytes::of(b"me"),
+                end: moment(dice),
+                cap: moment(dice),
+                grants,
+            }
+        }
+        6 => Effect::Nack {
+            id,
+            rev: number(dice),
+            then: then(dice),
+            error: maybe(dice),
+        },
+        7 => Effect::Renew {
+            id,
+            rev: number(dice),
+            end: moment(dice),
+        },
+        8 => Effect::Lock {
+            id,
+            owner: Bytes::of(b"me"),
+            fence: number(dice),
+            end: moment(dice),
+            cap: moment(dice),
+            fp: dice.chance(500).then(|| Bytes::of(b"fp")),
+            creates: dice.chance(300),
+        },
+        9 => Effect::Hold {
+            id,
+            rev: number(dice),
+            holds: dice.pick(&[1, u32::MAX]),
+            end: moment(dice),
+        },
+        10 => Effect::Release {
+            id,
+            rev: number(dice),
+            ended: if dice.chance(500) {
+                Ended::Lock
+            } else {
+                Ended::Claim(then(dice))
+            },
+        },
+        11 => Effect::Forget {
+            ids: vec![id.clone(), id],
+        },
+        12 => Effect::Requeue {
+            rev: number(dice),
+            ids: vec![id.clone(), id],
+        },
+        13 => Effect::Pause {
+            on: dice.chance(300),
+            until: maybe_moment(dice),
+            reason: text(dice),
+        },
+        _ => {
+            let grant = dice.chance(500).then(|| WholeGrant {
+                kind: dice.pick(&[LeaseKind::Claim, LeaseKind::Lock]),
+                owner: Bytes::of(b"me"),
+                fence: number(dice),
+                end: moment(dice),
+                cap: moment(dice),
+                holds: dice.pick(&[1, u32::MAX]),
+                last_try: dice.chance(500),
+            });
+            let life = if dice.chance(300) {
+                WholeLife::Finished {
+                    keep_end: moment(dice),
+                    result: maybe(dice),
+                }
+            } else {
+                WholeLife::Open {
+                    deadline: dice.chance(500).then(|| deadline(dice)),
+                    payload: maybe(dice),
+                    retry_at: maybe_moment(dice),
+                    dead_at: maybe_moment(dice),
+                    attempt: dice.pick(&[0, 1, u32::MAX]),
+                    error: maybe(dice),
+                    grant,
+                }
+            };
+            let fp = dice.chance(300).then(|| Bytes::of(b"fp"));
+            Effect::Restore(Whole {
+                id,
+                status: text(dice),
+                rev: number(dice),
+                fp,
+                life,
+            })
+        }
+    }
+}
+
+#[test]
+fn no_effect_however_absurd_breaks_a_queue() {
+    let seed = from_environment("ORDER_TEST_SEED").unwrap_or(6);
+    let steps = from_environment("ORDER_TEST_STEPS").unwrap_or(200_000);
+    let mut dice = Dice(seed);
+    let mut queue = Queue::new(&RandomState::new());
+    let defaults = Defaults::default();
+    let (mut wall_us, mut mono_us) = (1_700_000_000_000_000_u64, 5_000_000);
+    for step in 0..steps {
+        let us = dice.below(3_000);
+        mono_us += us;
+        wall_us = if dice.chance(5) {
+            wall_us - dice.below(200_000)
+        } else {
+            wall_us + us
+        };
+        let now = Now { wall_us, mono_us };
+        let effect = any_effect(&mut dice, wall_us / 1000);
+        if dice.chance(500) {
+            queue.apply(&now, &effect, &mut Vec::new());
+        } else {
+            queue.replay(&now, &effect);
+        }
+        match dice.below(12) {
+            0 => {
+                let mut budget = dice.below(5);
+                queue.advance(&now, &mut || {
+                    budget = budget.saturating_sub(1);
+                    budget > 0
+                });
+            }
+            1 => queue.announce(&now, dice.below(5) as usize, &mut Vec::new()),
+            2 => {
+                let mut numbers = Numbers::new();
+                let mut env = Env {
+                    now,
+                    numbers: &mut numbers,
+                    defaults: &defaults,
+                };
+                let pick = if dice.chance(800) {
+                    Pick::Next {
+                        count: 3,
+                        block_ms: None,
+                    }
+                } else {
+                    Pick::Id(b"a")
+                };
+                let ask = Claim {
+                    owner: b"me",
+                    lease_ms: Some(1 + dice.below(50)),
+                    pick,
+                };
+                if let Ok(claimed) = queue.decide_claim(&mut env, &ask, &mut || true) {
+                    for i in &claimed.picks {
+                        assert_eq!(
+                            queue.view_at(&now, *i).unwrap().state,
+                            State::Expired,
+                            "seed {seed}, step {step}"
+                        );
+                    }
+                    if let Some(effect) = claimed.effect {
+                        assert!(queue.apply(&now, &effect, &mut Vec::new()));
+                    }
+                }
+            }
+            3 => {
+                if let Some(effect) = queue.due_forget(&now, &defaults, 2) {
+                    assert!(queue.apply(&now, &effect, &mut Vec::new()), "{effect:?}");
+                }
+            }
+            4 => {
+                queue.next_wake(&now, true);
+                queue.next(&now, 5);
+                queue.stats(&now, &defaults, (0, 0));
+            }
+            5 if dice.chance(100) => queue.announce_again(),
+            6 if dice.chance(100) => {
+                let before = queue.len();
+                queue = loaded(&queue, &now);
+                assert_eq!(queue.len(), before, "seed {seed}, step {step}");
+            }
+            _ => {}
+        }
+        if step.is_multiple_of(8) {
+            queue.check();
+        }
+    }
 }

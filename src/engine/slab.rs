@@ -402,6 +402,8 @@ impl<T: Vacant, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
         }
         if self.pages.is_empty() {
             *self = Self::new();
+        } else if self.pages.len() * 4 <= self.pages.capacity() {
+            self.pages.shrink_to(self.pages.len() * 2);
         }
     }
 
@@ -674,6 +676,7 @@ mod tests {
             slab.remove(handle);
         }
         assert_eq!((slab.slot_bytes, slab.end()), (page, 0));
+        assert!(slab.pages.capacity() <= 2, "the table shrinks too");
         slab.check();
     }
 

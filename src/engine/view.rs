@@ -124,7 +124,8 @@ impl Queue {
     }
 
     /// The `count` earliest scheduled orders with their deadlines, in order.
-    /// O(count + 256).
+    /// O(count + 256). An order whose lock has lapsed is listed once
+    /// [`Queue::advance`] has come to it, so that is to be called first.
     pub fn next(&self, now: &Now, count: usize) -> Vec<(Vec<u8>, WallMs)> {
         let rows = &self.store.rows;
         let mut handles = Vec::new();

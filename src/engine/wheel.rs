@@ -643,6 +643,10 @@ impl Wheel {
         if let Some((number, place)) = small {
             let list = self.merge(records, number);
             self.set_slot(place, list);
+            if self.nodes.is_empty() {
+                // Its spare page as well: the next node is 193 inserts away.
+                self.nodes.clear();
+            }
         }
     }
 
@@ -987,7 +991,7 @@ mod tests {
             assert!(wheel.remove(&mut records, i));
             wheel.check(&records);
         }
-        assert_eq!((wheel.nodes.len(), wheel.len()), (0, 63));
+        assert_eq!((wheel.bytes(), wheel.len()), (0, 63));
     }
 
     #[test]
@@ -1159,6 +1163,7 @@ mod tests {
         let mut free: Vec<u32> = Vec::new();
         let mut present: Vec<u32> = Vec::new();
         let (mut target, mut spread, mut center) = (0, 1, TODAY);
+        let (mut deepest, mut taken_at_bottom) = (0, 0);
         while run.step < run.steps {
             run.step += 1;
             if run.step % 3000 == 1 {
@@ -1204,9 +1209,12 @@ mod tests {
                         some_time,
                     ][run.random.below(4) as usize]
                 });
-                let max = run.random.below(400) as usize;
+                // Mostly few, else small spreads never fill up.
+                let max = [0, 1, 1, 2, 2, 5, 5, 20, 400][run.random.below(9) as usize];
                 let mut out = Vec::new();
+                let at_bottom = wheel.way_to_first().at_bottom;
                 wheel.take_due(&mut records, until, max, &mut out);
+                taken_at_bottom += u64::from(at_bottom && !out.is_empty());
                 let due = model.range(..(until.saturating_add(1), 0));
                 let expected: Vec<u32> = due.map(|(_, i)| *i).take(out.len()).collect();
                 assert_eq!(out, expected);
@@ -1229,15 +1237,19 @@ mod tests {
                     wheel.first_time(&records),
                     model.keys().next().map(|key| key.0)
                 );
-                let moment = if run.random.below(4) == 0 {
-                    some_time
-                } else {
-                    present
-                        .get(run.random.below(present.len().max(1) as u64) as usize)
-                        .map_or(0, |i| records.filed(*i))
-                };
-                let moment = moment.saturating_sub(run.random.below(3));
-                if run.step.is_multiple_of(49) {
+                let near = run.random.below(present.len().max(1) as u64) as usize;
+                let near = present.get(near).map_or(0, |i| records.filed(*i));
+                let far = 1 << run.random.below(48);
+                let moment = [
+                    near,
+                    near,
+                    near.saturating_add(far),
+                    near.saturating_sub(far),
+                    some_time,
+                ][run.random.below(5) as usize]
+                    .saturating_sub(run.random.below(3));
+                deepest = deepest.max(wheel.way_to_first().len);
+                if run.step.is_multiple_of(21) {
                     let until = model.range(..(moment.saturating_add(1), 0)).count();
                     assert_eq!(wheel.count_until(&records, moment), until);
                 }
@@ -1268,6 +1280,13 @@ mod tests {
                 });
                 assert_eq!(seen, model.len().min(10));
             }
+        }
+        // The run has been to the places that matter.
+        if run.steps >= 200_000 {
+            assert!(
+                deepest > 2 && taken_at_bottom > 100,
+                "{deepest} {taken_at_bottom}"
+            );
         }
     }
 }

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use redis_module::raw;
 
 use super::ffi::{Ctx, OK, api};
+use crate::engine::store::SECOND_BYTES_MAX;
 use crate::engine::{Defaults, Setting};
 use crate::request::Limits;
 
 /// A year in milliseconds: a longer time is a mistyped unit.
 const YEAR_MS: i64 = 31_536_000_000;
 /// The largest payload: larger ones do not fit the store's blocks.
-const PAYLOAD_BYTES_END: i64 = 16_000_000;
+const PAYLOAD_BYTES_END: i64 = SECOND_BYTES_MAX.cast_signed() as i64;
 
 /// One numeric setting.
 pub(super) struct Number {

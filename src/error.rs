@@ -148,6 +148,22 @@ pub enum Error {
     NumbersUsedUp,
     /// The queue can not address one more order.
     QueueFull,
+    /// CONFIG names no setting of a queue.
+    UnknownSetting {
+        /// The name that was given.
+        near: Excerpt,
+    },
+    /// CONFIG SET with a value that the setting can not have.
+    SettingOutOfRange {
+        /// The setting.
+        name: &'static str,
+        /// The least allowed.
+        min: u64,
+        /// The largest allowed.
+        max: u64,
+    },
+    /// CONFIG SET transitions with a text that lists no changes of status.
+    BadTransitions,
     /// APPLY from a client that may not.
     ApplyNotAllowed,
     /// Effects of a version this module does not know.
@@ -236,6 +252,14 @@ impl fmt::Display for Error {
             Self::QueueFull => {
                 f.write_str("ERR queue is full, spread the orders over several queues")
             }
+            Self::UnknownSetting { near } => write!(f, "ERR unknown setting '{near}' of a queue"),
+            Self::SettingOutOfRange { name, min, max } => {
+                write!(f, "ERR value of {name} is out of range, must be an integer between {min} and {max}")
+            }
+            Self::BadTransitions => f.write_str(
+                "ERR value of transitions must be a list like 'unpaid>paid unpaid>closed', at most 4096 bytes, \
+                 a status at most 32",
+            ),
             Self::ApplyNotAllowed => f.write_str(
                 "ERR ORDER.APPLY is for replication, clients may call it only with \
                  orderwheel.apply-from-clients set to yes",
@@ -303,6 +327,9 @@ pub fn all() -> Vec<Error> {
         },
         Error::NumbersUsedUp,
         Error::QueueFull,
+        Error::UnknownSetting { near: Excerpt::of(b"max-\r\nattempts") },
+        Error::SettingOutOfRange { name: "max-attempts", min: 0, max: u64::MAX },
+        Error::BadTransitions,
         Error::ApplyNotAllowed,
         Error::ApplyVersion {
             version: u64::MAX,
@@ -344,16 +371,19 @@ mod tests {
             Error::ApplyVersion { .. } => 18,
             Error::ApplyMalformed { .. } => 19,
             Error::Internal => 20,
+            Error::UnknownSetting { .. } => 21,
+            Error::SettingOutOfRange { .. } => 22,
+            Error::BadTransitions => 23,
         }
     }
 
     #[test]
     fn the_list_of_all_errors_is_complete() {
-        let mut seen = [false; 21];
+        let mut seen = [false; 24];
         for error in all() {
             seen[number(&error)] = true;
         }
-        assert_eq!(seen, [true; 21]);
+        assert_eq!(seen, [true; 24]);
     }
 
     #[test]

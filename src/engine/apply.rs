@@ -133,6 +133,7 @@ impl Queue {
                 });
                 self.label(i, *fence, None);
                 self.file(i, now, loading);
+                self.meters.lock_acquired += 1;
                 raise(events, EventKind::Lock, id);
                 true
             }
@@ -141,7 +142,12 @@ impl Queue {
                 let has_deadline = self.store.rows.get(i).is_some_and(|record| record.deadline().is_some());
                 match ended {
                     Ended::Claim(then) => self.fail(i, now, *then),
-                    Ended::Lock => self.store.with_extra(i, |extra| extra.grant = None),
+                    Ended::Lock => {
+                        if let Some(grant) = self.store.rows.grant(i) {
+                            self.meters.lock_hold.record(now.mono_us.saturating_sub(grant.made_us));
+                        }
+                        self.store.with_extra(i, |extra| extra.grant = None);
+                    }
                 }
                 self.label(i, *rev, None);
                 if has_deadline {
@@ -268,16 +274,17 @@ impl Queue {
         }
     }
 
-    /// Counts a finish, and for an ACK how long the claim took.
+    /// Counts a finish, and how long the claim or lock that it ends took.
     fn meter_finish(&mut self, i: u32, now: &Now, by: FinishedBy) {
         match by {
             FinishedBy::Finish => self.meters.finished += 1,
-            FinishedBy::Ack => {
-                self.meters.acked += 1;
-                if let Some(grant) = self.store.rows.grant(i) {
-                    let took = now.mono_us.saturating_sub(grant.made_us);
-                    self.meters.close.record(took);
-                }
+            FinishedBy::Ack => self.meters.acked += 1,
+        }
+        if let Some(grant) = self.store.rows.grant(i) {
+            let took = now.mono_us.saturating_sub(grant.made_us);
+            match grant.kind {
+                LeaseKind::Claim => self.meters.close.record(took),
+                LeaseKind::Lock => self.meters.lock_hold.record(took),
             }
         }
     }

@@ -37,24 +37,24 @@ pub struct Env<'s> {
 }
 
 /// An order as a decision sees it.
-struct Met<'q> {
+pub(super) struct Met<'q> {
     /// Its handle.
-    i: u32,
+    pub(super) i: u32,
     /// Its state, never `Missing`.
-    state: State,
+    pub(super) state: State,
     /// Its deadline.
-    deadline: Option<WallMs>,
+    pub(super) deadline: Option<WallMs>,
     /// Number of its last write.
-    rev: u64,
+    pub(super) rev: u64,
     /// Its status.
-    status: &'q [u8],
+    pub(super) status: &'q [u8],
     /// Its last grant.
-    grant: Option<&'q Grant>,
+    pub(super) grant: Option<&'q Grant>,
 }
 
 impl Met<'_> {
     /// Whether a lease is live.
-    fn is_leased(&self) -> bool {
+    pub(super) fn is_leased(&self) -> bool {
         matches!(self.state, State::Leased | State::Reserved)
     }
 
@@ -65,12 +65,12 @@ impl Met<'_> {
 }
 
 /// A refusal: nothing is done.
-fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
+pub(super) fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
     Decision { outcome, was, effect: None }
 }
 
 /// Done, by this effect.
-fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
+pub(super) fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
     Decision { outcome: Outcome::Ok, was, effect: Some(effect) }
 }
 
@@ -81,7 +81,7 @@ fn bytes(text: Option<&[u8]>) -> Option<Bytes<'_>> {
 
 impl Queue {
     /// The order with this id, `None` if it is missing.
-    fn meet(&self, now: &Now, id: &[u8]) -> Option<Met<'_>> {
+    pub(super) fn meet(&self, now: &Now, id: &[u8]) -> Option<Met<'_>> {
         let i = self.store.find(id)?;
         let state = self.store.rows.state(i, now);
         if state == State::Missing {
@@ -105,7 +105,7 @@ impl Queue {
     }
 
     /// The next rev of an order whose rev is `old`.
-    fn next_rev(env: &Env<'_>, old: u64) -> Result<u64, Error> {
+    pub(super) fn next_rev(env: &Env<'_>, old: u64) -> Result<u64, Error> {
         env.numbers.write(env.now.wall_us, old).ok_or(Error::NumbersUsedUp)
     }
 
@@ -323,13 +323,10 @@ impl Queue {
     pub fn decide_renew<'a>(&self, env: &mut Env<'_>, ask: &Renew<'a>) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
         let was = met.state;
-        let Some(grant) = met.grant else { return Ok(no(was, Outcome::Gone)) };
-        if grant.fence != ask.fence {
-            return Ok(no(was, Outcome::Stale));
-        }
-        if grant.end_mono.is_over(&env.now) {
-            return Ok(no(was, Outcome::Gone));
-        }
+        let grant = match Self::live_grant(&met, &env.now, Some(ask.fence)) {
+            Ok(grant) => grant,
+            Err(outcome) => return Ok(no(was, outcome)),
+        };
         let left = grant.end_mono.left(&env.now);
         let wanted = if ask.shorten { ask.lease_ms.min(left) } else { ask.lease_ms.max(left) };
         let lease_ms = wanted.min(grant.cap_mono.left(&env.now));

@@ -30,6 +30,11 @@ impl<'a> Bytes<'a> {
     pub const fn of(bytes: &'a [u8]) -> Self {
         Self(Cow::Borrowed(bytes))
     }
+
+    /// The same bytes, owned.
+    pub fn into_owned(self) -> Bytes<'static> {
+        Bytes(Cow::Owned(self.0.into_owned()))
+    }
 }
 
 impl std::ops::Deref for Bytes<'_> {
@@ -410,4 +415,24 @@ pub enum Effect<'a> {
     Floor(u64),
     /// A whole record, as a rewritten AOF carries it. Replaces what is there.
     Restore(#[serde(borrow)] Whole<'a>),
+}
+
+impl Effect<'_> {
+    /// Calls `each` with the id of every order the effect names.
+    pub fn each_id(&self, each: &mut dyn FnMut(&[u8])) {
+        match self {
+            Self::Schedule { id, .. }
+            | Self::Finish { id, .. }
+            | Self::Status { id, .. }
+            | Self::Nack { id, .. }
+            | Self::Renew { id, .. }
+            | Self::Lock { id, .. }
+            | Self::Hold { id, .. }
+            | Self::Release { id, .. } => each(id),
+            Self::Claim { grants, .. } => grants.iter().for_each(|granted| each(&granted.id)),
+            Self::Forget { ids } | Self::Requeue { ids, .. } => ids.iter().for_each(|id| each(id)),
+            Self::Restore(whole) => each(&whole.id),
+            Self::Configure { .. } | Self::Pause { .. } | Self::Floor(_) => {}
+        }
+    }
 }

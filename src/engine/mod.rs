@@ -13,7 +13,7 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | `decide` | what a request comes to |
+//! | `decide`, `lease`, `control` | what a request comes to: on an order, on a lock, on the queue |
 //! | `apply` | carrying an effect out |
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
@@ -23,11 +23,13 @@
 
 pub mod apply;
 pub mod arena;
+pub mod control;
 pub mod decide;
 pub mod effect;
 pub mod fifo;
 pub mod histogram;
 pub mod index;
+pub mod lease;
 pub mod meters;
 pub mod number;
 pub mod outcome;

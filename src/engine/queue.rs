@@ -117,6 +117,8 @@ pub struct Queue {
     armed: u64,
     /// Whether a lease has lapsed since [`Queue::take_lapsed`].
     lapsed: bool,
+    /// Where PURGE goes on.
+    pub(super) purge_at: u32,
 }
 
 impl Queue {
@@ -140,6 +142,7 @@ impl Queue {
             hint: NEVER,
             armed: NEVER,
             lapsed: false,
+            purge_at: 0,
         }
     }
 
@@ -181,6 +184,19 @@ impl Queue {
         if outcome == Outcome::Stale {
             self.meters.stale += 1;
         }
+    }
+
+    /// Counts an answer to LOCK.
+    pub fn note_lock(&mut self, outcome: Outcome) {
+        self.meters.lock_attempts += 1;
+        if outcome == Outcome::Busy {
+            self.meters.lock_busy += 1;
+        }
+    }
+
+    /// Counts how long a client waited for a lock it was granted, microseconds.
+    pub fn note_lock_wait(&mut self, waited_us: u64) {
+        self.meters.lock_wait.record(waited_us);
     }
 
     /// What it has counted.

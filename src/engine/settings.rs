@@ -4,6 +4,8 @@
 //! record; no state depends on a setting. So changing one never changes an
 //! order that is already there.
 
+use crate::request::STATUS_BYTES_MAX;
+
 /// A numeric setting of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Setting {
@@ -129,6 +131,20 @@ pub struct Own {
 /// Name of the setting that lists the allowed changes of status.
 pub const TRANSITIONS: &[u8] = b"transitions";
 
+/// The longest list of changes, in bytes.
+const TRANSITIONS_BYTES_MAX: usize = 4096;
+
+/// Whether `text` lists changes of status: `from>to` separated by single spaces,
+/// each side a status without space and `>` (either may be the empty one).
+pub fn is_transitions(text: &[u8]) -> bool {
+    let is_change = |change: &[u8]| {
+        let mut sides = change.split(|byte| *byte == b'>');
+        let fits = |side: Option<&[u8]>| side.is_some_and(|side| side.len() <= STATUS_BYTES_MAX);
+        fits(sides.next()) && fits(sides.next()) && sides.next().is_none()
+    };
+    text.len() <= TRANSITIONS_BYTES_MAX && text.split(|byte| *byte == b' ').all(is_change)
+}
+
 impl Own {
     /// The own value of a setting.
     pub fn get(&self, setting: Setting) -> Option<u64> {
@@ -145,6 +161,9 @@ impl Own {
     /// of it.
     pub fn configure(&mut self, name: &[u8], value: Option<&[u8]>) -> bool {
         if name == TRANSITIONS {
+            if value.is_some_and(|text| !is_transitions(text)) {
+                return false;
+            }
             self.transitions = value.map(Into::into);
             return true;
         }

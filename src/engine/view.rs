@@ -163,18 +163,30 @@ impl Queue {
         (at, found)
     }
 
+    /// How many orders are in a state, as far as [`Queue::advance`] has got. O(256).
+    pub fn count(&self, now: &Now, state: State) -> u64 {
+        let rows = &self.store.rows;
+        let due = || self.deadlines.count_until(&SeeDeadline(rows), now.wall_ms().0);
+        let forgotten = || self.keeps.count_until(&SeeKeep(rows), now.wall_ms().0);
+        match state {
+            State::Missing => 0,
+            State::Scheduled => self.deadlines.len().saturating_sub(due()) as u64,
+            State::Expired => (due() + self.drawn.len() + self.returned.len()) as u64,
+            State::Leased => u64::from(self.tally.claims) + u64::from(self.tally.locks),
+            State::Retrying => u64::from(self.tally.retrying),
+            State::Dead => self.dead.len() as u64,
+            State::Finished => self.keeps.len().saturating_sub(forgotten()) as u64,
+            State::Reserved => u64::from(self.tally.reserved),
+        }
+    }
+
     /// The answer of STATS. `waiters` are the clients waiting in CLAIM and in
     /// LOCK. O(256).
     pub fn stats(&self, now: &Now, defaults: &Defaults, waiters: (u64, u64)) -> Stats {
         let rows = &self.store.rows;
         let wall = now.wall_ms();
-        let due = self.deadlines.count_until(&SeeDeadline(rows), wall.0);
-        let scheduled = self.deadlines.len() - due;
-        let expired = due + self.drawn.len() + self.returned.len();
-        let forgotten = self.keeps.count_until(&SeeKeep(rows), wall.0);
-        let finished = self.keeps.len().saturating_sub(forgotten);
-        let leased = u64::from(self.tally.claims) + u64::from(self.tally.locks);
-        let orders = self.store.len().saturating_sub(forgotten);
+        let counts = State::LISTED.map(|state| (state.word(), int(self.count(now, state))));
+        let orders: u64 = State::LISTED.iter().map(|state| self.count(now, *state)).sum();
         let mut next = Vec::new();
         self.deadlines.first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
         let next_deadline = next.first().and_then(|i| rows.get(*i)).and_then(Record::deadline);
@@ -191,15 +203,9 @@ impl Queue {
             },
         };
         let reason = pause.map_or_else(Vec::new, |pause| pause.reason.to_vec());
-        let mut stats = vec![
-            ("scheduled", int(scheduled as u64)),
-            ("expired", int(expired as u64)),
-            ("leased", int(leased)),
-            ("retrying", int(u64::from(self.tally.retrying))),
-            ("dead", int(self.dead.len() as u64)),
-            ("finished", int(finished as u64)),
-            ("reserved", int(u64::from(self.tally.reserved))),
-            ("orders", int(orders as u64)),
+        let mut stats = counts.to_vec();
+        stats.extend([
+            ("orders", int(orders)),
             ("next_deadline", next_deadline.map_or(StatValue::Int(-1), |deadline| int(deadline.0))),
             ("oldest_expired_ms", int(oldest.map_or(0, |since| wall.0.saturating_sub(since.0)))),
             ("behind_ms", int(behind)),
@@ -208,7 +214,7 @@ impl Queue {
             ("lock_waiters", int(waiters.1)),
             ("paused_ms", paused_ms),
             ("pause_reason", StatValue::Text(reason)),
-        ];
+        ]);
         stats.extend(self.meters.totals().map(|(name, total)| (name, int(total))));
         stats.extend(self.meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
         stats.push(("bytes", int(self.bytes() as u64)));

@@ -7,7 +7,7 @@
 pub mod glob;
 mod parse;
 
-pub use parse::{
+pub use parse::{FP_BYTES_MAX, decimal, 
     BLOCK_MS_MAX, COUNT_MAX, ERROR_BYTES_MAX, ID_BYTES_MAX, Limits, OWNER_BYTES_MAX, STATUS_BYTES_MAX, key_and_arity, parse,
 };
 
@@ -206,6 +206,77 @@ pub struct Renew<'a> {
     pub shorten: bool,
 }
 
+/// `ORDER.LOCK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock<'a> {
+    /// The order's id; it need not have a deadline.
+    pub id: &'a [u8],
+    /// Who asks, 1 to 128 bytes. The same owner again is HELD.
+    pub owner: &'a [u8],
+    /// Length of the lease, milliseconds.
+    pub lease_ms: u64,
+    /// Count how often it is held; UNLOCK counts down.
+    pub reentrant: bool,
+    /// What no renewal passes, counted from the grant, milliseconds; `None`: as
+    /// the queue's `lock-ms-max` says.
+    pub max_ms: Option<u64>,
+    /// Fingerprint of the request that the lock is for, 1 to 64 bytes.
+    pub fp: Option<&'a [u8]>,
+    /// Wait for it up to so many milliseconds, 0 without limit; `None`: do not wait.
+    pub block_ms: Option<u64>,
+}
+
+/// `ORDER.UNLOCK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlock<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of the lease.
+    pub fence: u64,
+}
+
+/// `ORDER.BREAK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Break<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of the lease; `None`: whichever there is.
+    pub fence: Option<u64>,
+}
+
+/// `ORDER.CONFIG`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Configure<'a> {
+    /// One setting, or all.
+    Get(Option<&'a [u8]>),
+    /// Settings and their values as text.
+    Set(Vec<(&'a [u8], &'a [u8])>),
+    /// Back to the server's default: one setting, or all.
+    Reset(Option<&'a [u8]>),
+}
+
+/// `ORDER.PAUSE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause<'a> {
+    /// For so many milliseconds; `None`: until RESUME.
+    pub ms: Option<u64>,
+    /// Why, 0 to 256 bytes.
+    pub reason: &'a [u8],
+}
+
+/// `ORDER.PURGE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purge<'a> {
+    /// Only orders in this state.
+    pub state: State,
+    /// Only orders with this status.
+    pub status: Option<&'a [u8]>,
+    /// Only ids that match this glob.
+    pub pattern: Option<&'a [u8]>,
+    /// At most so many, 1 to 1000.
+    pub count: u32,
+}
+
 /// The state words, as SCAN filters and replies name them. `Missing` is no
 /// record at all and is never listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -284,6 +355,14 @@ pub enum Request<'a> {
     Mack(Mack<'a>),
     Nack(Nack<'a>),
     Renew(Renew<'a>),
+    Lock(Lock<'a>),
+    Unlock(Unlock<'a>),
+    Break(Break<'a>),
+    Config(Configure<'a>),
+    Pause(Pause<'a>),
+    Resume,
+    Requeue { count: u32 },
+    Purge(Purge<'a>),
     Get { id: &'a [u8] },
     Pttl { id: &'a [u8] },
     Next { count: u32 },
@@ -304,6 +383,14 @@ pub enum Verb {
     Mack,
     Nack,
     Renew,
+    Lock,
+    Unlock,
+    Break,
+    Config,
+    Pause,
+    Resume,
+    Requeue,
+    Purge,
     Get,
     Pttl,
     Next,

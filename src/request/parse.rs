@@ -24,8 +24,8 @@
 //! such, and the engine checks the sum.
 
 use super::{
-    Ack, Again, Apply, Claim, Direction, Finish, Guard, Mack, Mode, Nack, Pick, Renew, Request,
-    Scan, Schedule, SetStatus, State, Verb, When,
+    Ack, Again, Apply, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mack, Mode, Nack,
+    Pause, Pick, Purge, Renew, Request, Scan, Schedule, SetStatus, State, Unlock, Verb, When,
 };
 use crate::engine::time::{WALL_MS_MAX, WallMs};
 use crate::error::{Error, Excerpt};
@@ -36,11 +36,13 @@ pub const ID_BYTES_MAX: usize = 255;
 pub const OWNER_BYTES_MAX: usize = 128;
 /// The longest status, in bytes.
 pub const STATUS_BYTES_MAX: usize = 32;
-/// The longest text of NACK's ERROR, in bytes.
+/// The longest text of NACK's ERROR and PAUSE's REASON, in bytes.
 pub const ERROR_BYTES_MAX: usize = 256;
+/// The longest fingerprint, in bytes.
+pub const FP_BYTES_MAX: usize = 64;
 /// The largest COUNT, and the largest number of pairs of a MACK.
 pub const COUNT_MAX: u64 = 1000;
-/// The longest CLAIM BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
+/// The longest BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
 pub const BLOCK_MS_MAX: u64 = 31_536_000_000;
 /// The least PXAT, in milliseconds (March 1973): anything below was meant in
 /// seconds, and taking it would make every order due at once.
@@ -54,6 +56,8 @@ const NUMBER_MAX: u64 = 1 << 53;
 const COUNT_DEFAULT: u32 = 1;
 /// COUNT of SCAN where it is not given.
 const SCAN_COUNT_DEFAULT: u32 = 10;
+/// COUNT of REQUEUE and PURGE where it is not given.
+const SWEEP_COUNT_DEFAULT: u32 = 1000;
 /// Most digits of a number: as many as `u64::MAX` has.
 const DIGITS_MAX: usize = 20;
 
@@ -68,7 +72,7 @@ pub struct Limits {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 22] = [
         Self::Schedule,
         Self::Finish,
         Self::Status,
@@ -77,6 +81,14 @@ impl Verb {
         Self::Mack,
         Self::Nack,
         Self::Renew,
+        Self::Lock,
+        Self::Unlock,
+        Self::Break,
+        Self::Config,
+        Self::Pause,
+        Self::Resume,
+        Self::Requeue,
+        Self::Purge,
         Self::Get,
         Self::Pttl,
         Self::Next,
@@ -96,6 +108,14 @@ impl Verb {
             Self::Mack => "order.mack",
             Self::Nack => "order.nack",
             Self::Renew => "order.renew",
+            Self::Lock => "order.lock",
+            Self::Unlock => "order.unlock",
+            Self::Break => "order.break",
+            Self::Config => "order.config",
+            Self::Pause => "order.pause",
+            Self::Resume => "order.resume",
+            Self::Requeue => "order.requeue",
+            Self::Purge => "order.purge",
             Self::Get => "order.get",
             Self::Pttl => "order.pttl",
             Self::Next => "order.next",
@@ -111,15 +131,16 @@ impl Verb {
 /// of the commands both go by it.
 pub const fn key_and_arity(verb: Verb) -> i32 {
     match verb {
-        Verb::Stats => 2,
+        Verb::Stats | Verb::Resume => 2,
         Verb::Get | Verb::Pttl => 3,
-        Verb::Apply => 4,
-        Verb::Next => -2,
-        Verb::Finish | Verb::Claim | Verb::Scan => -3,
-        Verb::Status | Verb::Ack | Verb::Nack => -4,
+        Verb::Apply | Verb::Unlock => 4,
+        Verb::Next | Verb::Pause | Verb::Requeue => -2,
+        Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config => -3,
+        // STATE is required: command queue STATE s.
+        Verb::Status | Verb::Ack | Verb::Nack | Verb::Purge => -4,
         Verb::Schedule | Verb::Mack => -5,
         // The lease is required, and its length is: command queue id fence PX ms.
-        Verb::Renew => -6,
+        Verb::Renew | Verb::Lock => -6,
     }
 }
 
@@ -152,9 +173,21 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         Verb::Mack => mack(&mut rest).map(Request::Mack),
         Verb::Nack => nack(&mut rest).map(Request::Nack),
         Verb::Renew => renew(&mut rest, limits).map(Request::Renew),
+        Verb::Lock => lock(&mut rest, limits).map(Request::Lock),
+        Verb::Unlock => {
+            let id = rest.id()?;
+            let fence = rest.fence()?;
+            Ok(Request::Unlock(Unlock { id, fence }))
+        }
+        Verb::Break => break_lease(&mut rest).map(Request::Break),
+        Verb::Config => configure(&mut rest).map(Request::Config),
+        Verb::Pause => pause(&mut rest).map(Request::Pause),
+        Verb::Resume => Ok(Request::Resume),
+        Verb::Requeue => count(&mut rest, SWEEP_COUNT_DEFAULT).map(|count| Request::Requeue { count }),
+        Verb::Purge => purge(&mut rest).map(Request::Purge),
         Verb::Get => Ok(Request::Get { id: rest.id()? }),
         Verb::Pttl => Ok(Request::Pttl { id: rest.id()? }),
-        Verb::Next => next(&mut rest).map(|count| Request::Next { count }),
+        Verb::Next => count(&mut rest, COUNT_DEFAULT).map(|count| Request::Next { count }),
         Verb::Scan => scan(&mut rest).map(Request::Scan),
         Verb::Stats => Ok(Request::Stats),
         Verb::Apply => {
@@ -448,8 +481,114 @@ fn renew<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Renew<'a>, Erro
     })
 }
 
+/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms]`
+fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error> {
+    let id = rest.id()?;
+    let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
+    let mut lease = None;
+    let mut reentrant = None;
+    let mut max_ms = None;
+    let mut fp = None;
+    let mut block_ms = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
+            MAX => once(&mut max_ms, "MAX", rest.number("MAX", 1, limits.lease_ms_max)?)?,
+            FP => {
+                let value = rest.value("FP")?;
+                once(&mut fp, "FP", bytes("FP", value, 1, FP_BYTES_MAX as u64)?)?;
+            }
+            BLOCK => once(&mut block_ms, "BLOCK", rest.number("BLOCK", 0, BLOCK_MS_MAX)?)?,
+            _ if word.eq_ignore_ascii_case(b"REENTRANT") => once(&mut reentrant, "REENTRANT", ())?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    let Some((_, lease_ms)) = lease else {
+        return Err(Error::Required { options: "EX, PX" });
+    };
+    Ok(Lock { id, owner, lease_ms, reentrant: reentrant.is_some(), max_ms, fp, block_ms })
+}
+
+/// `queue id [fence]`
+fn break_lease<'a>(rest: &mut Rest<'_, 'a>) -> Result<Break<'a>, Error> {
+    let id = rest.id()?;
+    let fence = if rest.args.is_empty() { None } else { Some(rest.fence()?) };
+    match rest.take() {
+        Some(word) => Err(unknown(word)),
+        None => Ok(Break { id, fence }),
+    }
+}
+
+/// `queue GET [name]`, `queue SET name value [name value …]` or `queue RESET [name]`
+fn configure<'a>(rest: &mut Rest<'_, 'a>) -> Result<Configure<'a>, Error> {
+    let Some((word, action)) = rest.option() else {
+        return Err(Error::WrongArity { command: rest.verb.command() });
+    };
+    let asked = match action {
+        GET => Configure::Get(rest.take()),
+        RESET => Configure::Reset(rest.take()),
+        SET => {
+            let mut pairs = Vec::new();
+            while let Some(name) = rest.take() {
+                let value = rest.take().ok_or(Error::MissingValue { option: "SET name" })?;
+                if pairs.iter().any(|(other, _)| *other == name) {
+                    return Err(Error::GivenTwice { option: "SET name" });
+                }
+                pairs.push((name, value));
+            }
+            if pairs.is_empty() {
+                return Err(Error::MissingValue { option: "SET" });
+            }
+            Configure::Set(pairs)
+        }
+        _ => return Err(unknown(word)),
+    };
+    match rest.take() {
+        Some(word) => Err(unknown(word)),
+        None => Ok(asked),
+    }
+}
+
+/// `queue [PX ms] [REASON text]`
+fn pause<'a>(rest: &mut Rest<'_, 'a>) -> Result<Pause<'a>, Error> {
+    let mut ms = None;
+    let mut reason = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            PX => once(&mut ms, "PX", rest.number("PX", 1, WALL_MS_MAX.0)?)?,
+            REASON => {
+                let value = rest.value("REASON")?;
+                once(&mut reason, "REASON", bytes("REASON", value, 0, ERROR_BYTES_MAX as u64)?)?;
+            }
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(Pause { ms, reason: reason.unwrap_or_default() })
+}
+
+/// `queue STATE s [STATUS s] [MATCH glob] [COUNT n]`
+fn purge<'a>(rest: &mut Rest<'_, 'a>) -> Result<Purge<'a>, Error> {
+    let mut state = None;
+    let mut status = None;
+    let mut pattern = None;
+    let mut count = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            STATE => once(&mut state, "STATE", listed_state(rest.value("STATE")?)?)?,
+            STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
+            MATCH => once(&mut pattern, "MATCH", rest.value("MATCH")?)?,
+            COUNT => once(&mut count, "COUNT", rest.count()?)?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    let Some(state) = state else {
+        return Err(Error::Required { options: "STATE" });
+    };
+    Ok(Purge { state, status, pattern, count: count.unwrap_or(SWEEP_COUNT_DEFAULT) })
+}
+
 /// `queue [COUNT n]`: the count.
-fn next(rest: &mut Rest<'_, '_>) -> Result<u32, Error> {
+fn count(rest: &mut Rest<'_, '_>, default: u32) -> Result<u32, Error> {
     let mut count = None;
     while let Some((word, option)) = rest.option() {
         match option {
@@ -457,7 +596,7 @@ fn next(rest: &mut Rest<'_, '_>) -> Result<u32, Error> {
             _ => return Err(unknown(word)),
         }
     }
-    Ok(count.unwrap_or(COUNT_DEFAULT))
+    Ok(count.unwrap_or(default))
 }
 
 /// `queue cursor [STATE s] [STATUS s] [MATCH glob] [COUNT n]`
@@ -516,7 +655,8 @@ macro_rules! words {
 
 words!(
     EX, PX, EXAT, PXAT, NX, XX, UPSERT, GT, LT, FROM, IFREV, FENCE, STATUS, PAYLOAD, STRICT,
-    CREATE, RESULT, KEEP, COUNT, BLOCK, ID, DELAY, DEAD, ERROR, STATE, MATCH
+    CREATE, RESULT, KEEP, COUNT, BLOCK, ID, DELAY, DEAD, ERROR, STATE, MATCH, MAX, FP, GET, SET,
+    RESET, REASON
 );
 
 /// What a word that is too long for any option stands for: nothing, since every
@@ -771,6 +911,12 @@ fn digits(name: &'static str, value: &[u8]) -> Result<Option<u64>, Error> {
     } else {
         number
     })
+}
+
+/// The number that a text of decimal digits stands for, by the rules of all
+/// number arguments; `None` where it is none.
+pub fn decimal(text: &[u8]) -> Option<u64> {
+    digits("", text).ok().flatten()
 }
 
 /// A state that SCAN can list, by its word.

@@ -30,7 +30,8 @@ use redis_module::raw;
 use super::cell::Shared;
 use super::datatype::{self, Found, VERSION_TEXT, hasher, look};
 use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
-use super::{apply, clock, counters, numbers, pass, reply, scheduler, settings, waiters};
+use super::{apply, clock, counters, numbers, pass, reply, scheduler, settings, waiters, control, locks};
+use super::waiters::{Wait, Want};
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
@@ -68,13 +69,14 @@ macro_rules! entries {
 
 entries! {
     schedule => Schedule, finish => Finish, status => Status, claim => Claim, ack => Ack, mack => Mack,
-    nack => Nack, renew => Renew, get => Get, pttl => Pttl, next => Next, scan => Scan, stats => Stats,
+    nack => Nack, renew => Renew, lock => Lock, unlock => Unlock, break_lease => Break, config => Config,
+    pause => Pause, resume => Resume, requeue => Requeue, purge => Purge, get => Get, pttl => Pttl, next => Next, scan => Scan, stats => Stats,
     apply => Apply,
 }
 
 /// Name, callback and flags of every command. deny-oom only where an order grows:
 /// finishing must work when memory is full.
-const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 14] = [
+const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 22] = [
     (c"order.schedule", Some(schedule), c"write deny-oom fast"),
     (c"order.finish", Some(finish), c"write fast"),
     (c"order.status", Some(status), c"write deny-oom fast"),
@@ -83,6 +85,14 @@ const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 14] = [
     (c"order.mack", Some(mack), c"write"),
     (c"order.nack", Some(nack), c"write fast"),
     (c"order.renew", Some(renew), c"write fast"),
+    (c"order.lock", Some(lock), c"write deny-oom fast blocking"),
+    (c"order.unlock", Some(unlock), c"write fast"),
+    (c"order.break", Some(break_lease), c"write fast"),
+    (c"order.config", Some(config), c"write"),
+    (c"order.pause", Some(pause), c"write fast"),
+    (c"order.resume", Some(resume), c"write fast"),
+    (c"order.requeue", Some(requeue), c"write"),
+    (c"order.purge", Some(purge), c"write"),
     (c"order.get", Some(get), c"readonly fast"),
     (c"order.pttl", Some(pttl), c"readonly fast"),
     (c"order.next", Some(next), c"readonly"),
@@ -126,7 +136,7 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     /// A question whether there is time left to catch up.
-    fn budget(&self) -> impl FnMut() -> bool + use<> {
+    pub(super) fn budget(&self) -> impl FnMut() -> bool + use<> {
         let end_us = self
             .now
             .mono_us
@@ -203,7 +213,15 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
         Request::Status(ask) => write(&call, ask.id, |queue, env| queue.decide_status(env, &ask)),
         Request::Ack(ask) => write(&call, ask.id, |queue, env| queue.decide_ack(env, &ask)),
         Request::Nack(ask) => write(&call, ask.id, |queue, env| queue.decide_nack(env, &ask)),
-        Request::Renew(ask) => renew_lease(&call, &ask),
+        Request::Renew(ask) => locks::renew(&call, &ask),
+        Request::Lock(ask) => locks::lock(&call, &ask),
+        Request::Unlock(ask) => locks::unlock(&call, &ask),
+        Request::Break(ask) => locks::break_lease(&call, &ask),
+        Request::Config(ask) => control::configure(&call, &ask),
+        Request::Pause(ask) => control::pause(&call, &ask),
+        Request::Resume => control::resume(&call),
+        Request::Requeue { count } => control::requeue(&call, count),
+        Request::Purge(ask) => control::purge(&call, &ask),
         Request::Mack(ask) => acknowledge_many(&call, ask),
         Request::Claim(ask) => claim_orders(&call, &ask),
         Request::Apply(ask) => apply::effects(&call, &ask),
@@ -232,7 +250,7 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
             let waiting = waiters::count(call.db, call.name.bytes());
             reply::stats(
                 ctx,
-                &queue.stats(&call.now, &settings::defaults(), (waiting, 0)),
+                &queue.stats(&call.now, &settings::defaults(), waiting),
             );
         }),
     }
@@ -308,23 +326,11 @@ fn write<'a>(
     });
 }
 
-/// RENEW: as [`write`], with the lease reply.
-fn renew_lease<'a>(call: &Call<'a>, ask: &crate::request::Renew<'a>) {
-    perform(
-        call,
-        |queue, env| queue.decide_renew(env, ask),
-        |queue, decision| {
-            let view = queue.view(&call.now, ask.id);
-            reply::lease(call.ctx, decision.outcome, view.as_ref());
-        },
-    );
-}
-
 /// Decides, applies, replies, and performs the rest.
-fn perform<'a>(
+pub(super) fn perform<'a>(
     call: &Call<'a>,
     decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
-    answer: impl FnOnce(&Queue, &Decision<'a>),
+    answer: impl FnOnce(&mut Queue, &Decision<'a>),
 ) {
     let mut target = Target::open(call);
     let queue = match target.queue() {
@@ -365,7 +371,7 @@ fn note(queue: &mut Queue, outcome: Outcome) {
 }
 
 /// Applies one effect and notes what is to be told of it.
-fn carry_out<'e>(call: &Call<'_>, queue: &mut Queue, effect: &Effect<'e>, done: &mut Done<'e>) {
+pub(super) fn carry_out<'e>(call: &Call<'_>, queue: &mut Queue, effect: &Effect<'e>, done: &mut Done<'e>) {
     if done.blob.capacity() == 0
         && let Some(blob) = BLOB.with(std::mem::take)
     {
@@ -375,10 +381,11 @@ fn carry_out<'e>(call: &Call<'_>, queue: &mut Queue, effect: &Effect<'e>, done: 
         counters::APPLY_MISMATCH.add(1);
     }
     codec::encode(effect, &mut done.blob);
+    effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
 }
 
 /// How what was done reaches replicas and AOF: as an APPLY of its effects.
-fn call_replicates(call: &Call<'_>, blob: &[u8]) {
+pub(super) fn call_replicates(call: &Call<'_>, blob: &[u8]) {
     call.ctx.replicate_apply(call.name, VERSION_TEXT, blob);
 }
 
@@ -566,7 +573,8 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
         return ctx.reply_array(0);
     };
     drop(target);
-    if !waiters::wait(ctx, name, db, ask.owner, ask.lease_ms, count, ms) {
+    let wait = Wait { owner: ask.owner, lease_ms: ask.lease_ms, want: Want::Claim { count }, block_ms: ms };
+    if !waiters::wait(ctx, name, db, wait) {
         return ctx.reply_array(0);
     }
     datatype::with_queue(ctx, name, Mode::Quiet, |queue| {

@@ -150,7 +150,9 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         }
         let evicting = scheduler::detached().is_some_and(|ctx| ctx.flags() & flag::EVICT != 0);
         fields.count(c"evicting_policy", u64::from(evicting));
-        fields.count(c"claim_waiters", waiters::count_all());
+        let (claims, locks) = waiters::count_all();
+        fields.count(c"claim_waiters", claims);
+        fields.count(c"lock_waiters", locks);
         let meters = all_meters();
         for (name, value) in meters.totals() {
             // The others are counted for the whole server, see above.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ffi` | each call of the module API, wrapped once |
 //! | `commands`, `reply` | the commands and the shapes of their answers |
+//! | `locks`, `control` | LOCK and its family; commands on a queue as a whole |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
 //! | `docs` | what COMMAND DOCS says, and the key specifications ACL goes by |
 //! | `datatype` | saving, loading, copying, freeing; where values are boxed |
@@ -19,12 +20,14 @@ mod apply;
 mod cell;
 mod clock;
 mod commands;
+mod control;
 mod counters;
 pub(crate) mod datatype;
 mod docs;
 mod ffi;
 mod hooks;
 mod info;
+mod locks;
 mod numbers;
 mod pass;
 mod reply;

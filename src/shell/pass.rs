@@ -25,8 +25,9 @@ use super::agenda::NEVER;
 use super::cell::Shared;
 use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
 use super::reply::Row;
+use super::waiters::{Reply, Want};
 use super::scheduler::{self, AGENDA};
-use super::{apply, clock, commands, counters, datatype, numbers, settings, waiters};
+use super::{apply, clock, commands, counters, datatype, locks, numbers, settings, waiters};
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
@@ -165,7 +166,15 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
         queue.advance(&pass.now, &mut || pass.more());
         queue.take_lapsed()
     });
+    if pass.primary && !progress.refused {
+        // Also where there is no queue any more: what it locked is free.
+        progress.refused = !locks::serve(ctx, &pass.now, &|| pass.more(), db, key, name);
+    }
     match advanced {
+        None if waiters::lock_wake(db, key).is_some() => {
+            // Refused, or not come to yet; filed again below if it is there now.
+            return Some(pass.now.wall_ms().0.saturating_add(RETRY_MS));
+        }
         None => return gone(),
         // A lease that ended by itself changes what the order is: WATCH and
         // client-side caches are told.
@@ -193,6 +202,9 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
             .map_or(NEVER, |wake| wake.0);
         if waiting && queue.claimable(&pass.now, &defaults) {
             wake = 0;
+        }
+        if pass.primary {
+            wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
         }
         if wake <= now_ms {
             wake = now_ms
@@ -222,7 +234,7 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
 }
 
 /// Encodes one effect and carries it out by APPLY. Whether it was.
-fn call_apply(
+pub(super) fn call_apply(
     ctx: Ctx,
     name: Name<'_>,
     effect: &Effect<'_>,
@@ -265,11 +277,14 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
         let Some(turn) = waiters::first(db, key) else {
             break;
         };
+        let Want::Claim { count } = turn.want else {
+            break;
+        };
         let ask = Claim {
             owner: &turn.owner,
             lease_ms: turn.lease_ms,
             pick: Pick::Next {
-                count: turn.count,
+                count,
                 block_ms: None,
             },
         };
@@ -295,7 +310,7 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
             return false;
         }
         counters::WAITERS_SERVED.add(rows.len() as u64);
-        waiters::serve(turn.ticket, rows);
+        waiters::serve(turn.ticket, Reply::Rows(rows));
         if !pass.more() {
             break;
         }

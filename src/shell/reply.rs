@@ -92,8 +92,47 @@ pub(super) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderV
     bytes_or_null(ctx, view.and_then(|view| view.result));
 }
 
+/// What the lease reply says, kept until a waiting client is woken.
+#[derive(Debug)]
+pub(super) struct LeaseAnswer {
+    /// The outcome.
+    outcome: Outcome,
+    /// Fence of the last grant, 0 if there is none.
+    fence: u64,
+    /// What is left of a live lease.
+    lease_ms: Option<u64>,
+    /// How often a live lease is held.
+    holds: u32,
+    /// The order's state.
+    state: State,
+    /// Its status; `None`: it is missing.
+    status: Option<Box<[u8]>>,
+    /// What came of it.
+    result: Option<Box<[u8]>>,
+}
+
+impl LeaseAnswer {
+    /// The answer for an order as it stands.
+    pub(super) fn of(outcome: Outcome, view: Option<&OrderView<'_>>) -> Self {
+        Self {
+            outcome,
+            fence: view.map_or(0, |view| view.fence),
+            lease_ms: view.and_then(|view| view.lease_ms),
+            holds: view.map_or(0, |view| view.holds),
+            state: view.map_or(State::Missing, |view| view.state),
+            status: view.map(|view| view.status.into()),
+            result: view.and_then(|view| view.result).map(Into::into),
+        }
+    }
+}
+
 /// The lease reply: `outcome fence lease_ms holds state status result`.
 pub(super) fn lease(ctx: Ctx, outcome: Outcome, view: Option<&OrderView<'_>>) {
+    lease_answer(ctx, &LeaseAnswer::of(outcome, view));
+}
+
+/// The lease reply, from what was kept.
+pub(super) fn lease_answer(ctx: Ctx, answer: &LeaseAnswer) {
     let named = ctx.flags() & flag::RESP3 != 0;
     if named {
         ctx.reply_map(7);
@@ -106,23 +145,19 @@ pub(super) fn lease(ctx: Ctx, outcome: Outcome, view: Option<&OrderView<'_>>) {
         }
     };
     name("outcome");
-    ctx.reply_bytes(outcome.word().as_bytes());
+    ctx.reply_bytes(answer.outcome.word().as_bytes());
     name("fence");
-    ctx.reply_int(view.map_or(0, |view| int(view.fence)));
+    ctx.reply_int(int(answer.fence));
     name("lease_ms");
-    ctx.reply_int(view.and_then(|view| view.lease_ms).map_or(-2, int));
+    ctx.reply_int(answer.lease_ms.map_or(-2, int));
     name("holds");
-    ctx.reply_int(view.map_or(0, |view| i64::from(view.holds)));
+    ctx.reply_int(i64::from(answer.holds));
     name("state");
-    ctx.reply_bytes(
-        view.map_or(State::Missing, |view| view.state)
-            .word()
-            .as_bytes(),
-    );
+    ctx.reply_bytes(answer.state.word().as_bytes());
     name("status");
-    bytes_or_null(ctx, view.map(|view| view.status));
+    bytes_or_null(ctx, answer.status.as_deref());
     name("result");
-    bytes_or_null(ctx, view.and_then(|view| view.result));
+    bytes_or_null(ctx, answer.result.as_deref());
 }
 
 /// PTTL: milliseconds to the deadline, 0 once passed, -1 for none, -2 for no order.
@@ -247,4 +282,20 @@ pub(super) fn stats(ctx: Ctx, stats: &Stats) {
             StatValue::Text(value) => ctx.reply_bytes(value),
         }
     }
+}
+
+/// Names and texts of settings, as CONFIG GET answers: a map.
+pub(super) fn settings(ctx: Ctx, settings: &[(&'static str, Vec<u8>)]) {
+    ctx.reply_map(settings.len());
+    for (name, value) in settings {
+        ctx.reply_bytes(name.as_bytes());
+        ctx.reply_bytes(value);
+    }
+}
+
+/// `[done, left]` of REQUEUE and PURGE.
+pub(super) fn swept(ctx: Ctx, done: u64, left: u64) {
+    ctx.reply_array(2);
+    ctx.reply_int(int(done));
+    ctx.reply_int(int(left));
 }

@@ -115,6 +115,7 @@ pub(super) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
         wake = 0;
     }
+    wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
     // What is filed later than necessary is looked at too early: harmless.
     if wake < queue.armed() {
         queue.set_armed(wake);
@@ -129,8 +130,13 @@ pub(super) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
         wake = 0;
     }
-    queue.set_armed(wake);
     let overdue = wake <= now.wall_ms().0;
+    if waiters::lock_wake(db, key).is_some() {
+        // Another queue under the name they wait for.
+        waiters::all_changed(db, key);
+        wake = 0;
+    }
+    queue.set_armed(wake);
     let holding = STATE
         .with(|state| state.hold_until_us > now.mono_us)
         .unwrap_or(false);
@@ -150,6 +156,20 @@ fn file(db: i32, key: &[u8], wake: u64) {
 /// A queue is no longer under this name.
 pub(super) fn forget(db: i32, key: &[u8]) {
     AGENDA.with(|agenda| agenda.drop_key(db, key));
+    locks_are_free(db, key);
+}
+
+/// The queue that clients wait for locks of is gone: what they wait for is free.
+fn locks_are_free(db: i32, key: &[u8]) {
+    if waiters::lock_wake(db, key).is_some() {
+        waiters::all_changed(db, key);
+        file(db, key, 0);
+    }
+}
+
+/// Has a queue looked at in the next pass, whether it is there or not.
+pub(super) fn file_now(db: i32, key: &[u8]) {
+    file(db, key, 0);
 }
 
 /// A database, or all (`None`), is being emptied.
@@ -157,16 +177,20 @@ pub(super) fn flushed(db: Option<i32>) {
     if let Some(books) = AGENDA.with(|agenda| agenda.clear(db)) {
         datatype::drop_elsewhere(Box::new(books));
     }
+    for (db, key) in waiters::awaited(db) {
+        locks_are_free(db, &key);
+    }
 }
 
 /// Two databases were swapped: queues go with them, waiters stay.
 pub(super) fn swapped(one: i32, other: i32) {
     AGENDA.with(|agenda| agenda.swap(one, other));
     for db in [one, other] {
-        for key in waiters::awaited(db) {
+        for (db, key) in waiters::awaited(Some(db)) {
             if AGENDA.with(|agenda| agenda.entry(db, &key).is_some()) == Some(true) {
                 file(db, &key, 0);
             }
+            locks_are_free(db, &key);
         }
     }
 }

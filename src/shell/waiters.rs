@@ -1,17 +1,27 @@
-//! Clients that wait for an order: `CLAIM … BLOCK`.
+//! Clients that wait: for an order (`CLAIM … BLOCK`) or for a lock (`LOCK … BLOCK`).
 //!
 //! A waiting client is blocked on its queue's key, so that the server handles
 //! slot moves, timeouts and CLIENT UNBLOCK for it; but the key is never
 //! signalled by us, for a signal calls every waiter. Instead the scheduler's pass
 //! takes the first one that still lives, makes the grant, stores the reply under
 //! the waiter's ticket and wakes that one; its timeout callback prints what it
-//! finds under the ticket, or an empty array when the time is really over.
+//! finds under the ticket, or that the time is really over.
+//!
+//! ```text
+//! (db, key) ─► claims:  tickets, first come first served
+//!           └► locks:   id ─► tickets, and when to look at that id again
+//! ticket    ─► waiter:  what it asked for, its client, its reply
+//! ```
 //!
 //! A ticket is a number, given to the server as private data: no callback follows
-//! a pointer of ours. A waiter stands in its queue's line until it is served,
-//! timed out or gone; its entry lives until the server says (`on_free`) that it
-//! has done with the client, and only so long is the server's handle valid.
-//! Callbacks print and remove; they write nothing and grant nothing.
+//! a pointer of ours. A waiter stands in its line until it is served, timed out or
+//! gone; its entry lives until the server says (`on_free`) that it has done with
+//! the client, and only so long is the server's handle valid. Callbacks print and
+//! remove; they write nothing and grant nothing.
+//!
+//! A pass looks only at ids of which it can know that something has changed: a
+//! write named them ([`changed`]), the lease or deadline they were filed for has
+//! come, or their queue has gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
@@ -20,8 +30,40 @@ use std::sync::Arc;
 use redis_module::raw;
 
 use super::cell::Shared;
-use super::ffi::{Blocked, BlockedCalls, Ctx, ERR, Name, OK, guarded};
-use super::reply::{self, Row};
+use super::ffi::{Blocked, BlockedCalls, Ctx, ERR, Mode, Name, OK, Text, guarded};
+use super::reply::{self, LeaseAnswer, Row};
+use super::{clock, datatype};
+use crate::engine::Outcome;
+use crate::request::Lock;
+
+/// What a client waits for.
+#[derive(Clone)]
+pub(super) enum Want {
+    /// The next orders.
+    Claim {
+        /// How many at most.
+        count: u32,
+    },
+    /// The lock of one order.
+    Lock {
+        /// The order.
+        id: Arc<[u8]>,
+        /// As in [`Lock`].
+        reentrant: bool,
+        /// As in [`Lock`].
+        max_ms: Option<u64>,
+        /// As in [`Lock`].
+        fp: Option<Arc<[u8]>>,
+    },
+}
+
+/// What a client that is woken is told.
+pub(super) enum Reply {
+    /// The orders of a CLAIM.
+    Rows(Vec<Row>),
+    /// The answer of a LOCK.
+    Lease(LeaseAnswer),
+}
 
 /// One waiting client.
 struct Waiter {
@@ -29,30 +71,73 @@ struct Waiter {
     db: i32,
     /// Key of its queue.
     key: Arc<[u8]>,
-    /// In whose name it claims.
+    /// In whose name it asks.
     owner: Arc<[u8]>,
     /// Length of the lease it asked for.
     lease_ms: Option<u64>,
-    /// How many orders it takes at most.
-    count: u32,
+    /// What it waits for.
+    want: Want,
     /// The client's id.
     client: u64,
     /// The server's handle.
     blocked: Blocked,
+    /// Since when (monotonic), microseconds.
+    since_us: u64,
     /// What it is to be told.
-    reply: Option<Vec<Row>>,
+    reply: Option<Reply>,
 }
 
 /// What the pass needs to know to serve a waiter.
 pub(super) struct Turn {
     /// Its ticket.
     pub(super) ticket: usize,
-    /// In whose name it claims.
+    /// In whose name it asks.
     pub(super) owner: Arc<[u8]>,
     /// Length of the lease it asked for.
     pub(super) lease_ms: Option<u64>,
-    /// How many orders it takes at most.
-    pub(super) count: u32,
+    /// What it waits for.
+    pub(super) want: Want,
+    /// Since when (monotonic), microseconds.
+    pub(super) since_us: u64,
+}
+
+/// The line for one lock.
+#[derive(Default)]
+struct LockLine {
+    /// The tickets.
+    tickets: BTreeSet<usize>,
+    /// The wall millisecond at which it has to be looked at; 0: now.
+    wake: u64,
+}
+
+/// The lines of one queue.
+#[derive(Default)]
+struct Lines {
+    /// Who waits for orders.
+    claims: BTreeSet<usize>,
+    /// Who waits for a lock.
+    locks: BTreeMap<Arc<[u8]>, LockLine>,
+    /// The locks by when they have to be looked at.
+    wakes: BTreeSet<(u64, Arc<[u8]>)>,
+}
+
+impl Lines {
+    /// Whether nobody waits.
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.locks.is_empty()
+    }
+
+    /// Files a lock for `wake`.
+    fn refile(&mut self, id: &[u8], wake: u64) {
+        let Some((id, line)) = self.locks.get_key_value(id).map(|(id, line)| (Arc::clone(id), line.wake)) else {
+            return;
+        };
+        self.wakes.remove(&(line, Arc::clone(&id)));
+        if let Some(line) = self.locks.get_mut(&id) {
+            line.wake = wake;
+        }
+        self.wakes.insert((wake, id));
+    }
 }
 
 /// All waiting clients.
@@ -62,8 +147,8 @@ struct Waiters {
     last: usize,
     /// Every client the server has not done with.
     all: BTreeMap<usize, Waiter>,
-    /// The lines: tickets by database and key.
-    lines: BTreeMap<i32, BTreeMap<Arc<[u8]>, BTreeSet<usize>>>,
+    /// The lines by database and key.
+    lines: BTreeMap<i32, BTreeMap<Arc<[u8]>, Lines>>,
 }
 
 impl Waiters {
@@ -72,26 +157,48 @@ impl Waiters {
         let Some(waiter) = self.all.get(&ticket) else {
             return;
         };
-        let Some(lines) = self.lines.get_mut(&waiter.db) else {
+        let Some(queues) = self.lines.get_mut(&waiter.db) else {
             return;
         };
-        if let Some(line) = lines.get_mut(&waiter.key) {
-            line.remove(&ticket);
-            if line.is_empty() {
-                lines.remove(&waiter.key);
+        if let Some(lines) = queues.get_mut(&waiter.key) {
+            match &waiter.want {
+                Want::Claim { .. } => {
+                    lines.claims.remove(&ticket);
+                }
+                Want::Lock { id, .. } => {
+                    if let Some(line) = lines.locks.get_mut(id) {
+                        line.tickets.remove(&ticket);
+                        if line.tickets.is_empty() {
+                            let wake = line.wake;
+                            lines.locks.remove(id);
+                            lines.wakes.remove(&(wake, Arc::clone(id)));
+                        }
+                    }
+                }
+            }
+            if lines.is_empty() {
+                queues.remove(&waiter.key);
             }
         }
-        if lines.is_empty() {
+        if queues.is_empty() {
             self.lines.remove(&waiter.db);
         }
     }
 
-    /// The line of a queue.
-    fn line(&self, db: i32, key: &[u8]) -> Option<&BTreeSet<usize>> {
+    /// The lines of a queue.
+    fn of(&self, db: i32, key: &[u8]) -> Option<&Lines> {
         if self.lines.is_empty() {
             return None;
         }
         self.lines.get(&db)?.get(key)
+    }
+
+    /// The lines of a queue, to change.
+    fn of_mut(&mut self, db: i32, key: &[u8]) -> Option<&mut Lines> {
+        if self.lines.is_empty() {
+            return None;
+        }
+        self.lines.get_mut(&db)?.get_mut(key)
     }
 }
 
@@ -102,58 +209,118 @@ static WAITERS: Shared<Waiters> = Shared::new(Waiters {
     lines: BTreeMap::new(),
 });
 
-/// Whether anybody waits for this queue.
+/// Whether anybody waits for orders of this queue.
 pub(super) fn waiting(db: i32, key: &[u8]) -> bool {
     WAITERS
-        .with(|waiters| waiters.line(db, key).is_some())
+        .with(|waiters| waiters.of(db, key).is_some_and(|lines| !lines.claims.is_empty()))
         .unwrap_or(false)
 }
 
-/// How many wait for this queue.
-pub(super) fn count(db: i32, key: &[u8]) -> u64 {
+/// Whether anybody waits for this lock.
+pub(super) fn lock_waiting(db: i32, key: &[u8], id: &[u8]) -> bool {
     WAITERS
-        .with(|waiters| waiters.line(db, key).map_or(0, BTreeSet::len))
-        .unwrap_or(0) as u64
+        .with(|waiters| waiters.of(db, key).is_some_and(|lines| lines.locks.contains_key(id)))
+        .unwrap_or(false)
 }
 
-/// How many wait for any queue.
-pub(super) fn count_all() -> u64 {
-    WAITERS
-        .with(|waiters| {
-            waiters
-                .lines
-                .values()
-                .flat_map(BTreeMap::values)
-                .map(BTreeSet::len)
-                .sum::<usize>()
-        })
-        .unwrap_or(0) as u64
+/// How many wait for orders, and for locks, of this queue.
+pub(super) fn count(db: i32, key: &[u8]) -> (u64, u64) {
+    WAITERS.with(|waiters| waiters.of(db, key).map_or((0, 0), count_lines)).unwrap_or_default()
 }
 
-/// The queues of a database that somebody waits for.
-pub(super) fn awaited(db: i32) -> Vec<Arc<[u8]>> {
+/// How many wait in the lines of a queue, for orders and for locks.
+fn count_lines(lines: &Lines) -> (u64, u64) {
+    let locks: usize = lines.locks.values().map(|line| line.tickets.len()).sum();
+    (lines.claims.len() as u64, locks as u64)
+}
+
+/// How many wait for orders, and for locks, of any queue.
+pub(super) fn count_all() -> (u64, u64) {
     WAITERS
         .with(|waiters| {
-            waiters
-                .lines
-                .get(&db)
-                .map(|lines| lines.keys().cloned().collect())
+            let counts = waiters.lines.values().flat_map(BTreeMap::values).map(count_lines);
+            counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1))
         })
-        .flatten()
         .unwrap_or_default()
 }
 
-/// Blocks the calling client until the pass serves it, `ms` milliseconds have
-/// passed (0: without limit), or it goes away. False where the server refuses.
-pub(super) fn wait(
-    ctx: Ctx,
-    name: Name<'_>,
-    db: i32,
-    owner: &[u8],
-    lease_ms: Option<u64>,
-    count: u32,
-    ms: u64,
-) -> bool {
+/// The queues of a database (`None`: of all) that somebody waits for.
+pub(super) fn awaited(db: Option<i32>) -> Vec<(i32, Arc<[u8]>)> {
+    WAITERS
+        .with(|waiters| {
+            let dbs = waiters.lines.iter().filter(|(at, _)| db.is_none_or(|db| db == **at));
+            dbs.flat_map(|(db, queues)| queues.keys().map(|key| (*db, Arc::clone(key)))).collect()
+        })
+        .unwrap_or_default()
+}
+
+/// A write changed this order: who waits for its lock is looked at in the next pass.
+pub(super) fn changed(db: i32, key: &[u8], id: &[u8]) {
+    WAITERS.with(|waiters| {
+        if let Some(lines) = waiters.of_mut(db, key) {
+            lines.refile(id, 0);
+        }
+    });
+}
+
+/// The queue is another one now, or gone: so is everything about its locks.
+pub(super) fn all_changed(db: i32, key: &[u8]) {
+    WAITERS.with(|waiters| {
+        if let Some(lines) = waiters.of_mut(db, key) {
+            let ids: Vec<Arc<[u8]>> = lines.locks.keys().cloned().collect();
+            for id in ids {
+                lines.refile(&id, 0);
+            }
+        }
+    });
+}
+
+/// The wall millisecond at which a lock of this queue has to be looked at.
+pub(super) fn lock_wake(db: i32, key: &[u8]) -> Option<u64> {
+    WAITERS.with(|waiters| waiters.of(db, key)?.wakes.first().map(|(wake, _)| *wake)).flatten()
+}
+
+/// The first lock of this queue that has to be looked at by `wall_ms`.
+pub(super) fn lock_due(db: i32, key: &[u8], wall_ms: u64) -> Option<Arc<[u8]>> {
+    WAITERS
+        .with(|waiters| {
+            let (wake, id) = waiters.of(db, key)?.wakes.first()?;
+            (*wake <= wall_ms).then(|| Arc::clone(id))
+        })
+        .flatten()
+}
+
+/// A lock was looked at: not again before `wake`, unless it changes.
+pub(super) fn lock_looked_at(db: i32, key: &[u8], id: &[u8], wake: u64) {
+    WAITERS.with(|waiters| {
+        if let Some(lines) = waiters.of_mut(db, key) {
+            lines.refile(id, wake);
+        }
+    });
+}
+
+/// What [`wait`] is asked for.
+pub(super) struct Wait<'a> {
+    /// In whose name.
+    pub(super) owner: &'a [u8],
+    /// Length of the lease.
+    pub(super) lease_ms: Option<u64>,
+    /// What for.
+    pub(super) want: Want,
+    /// How long, milliseconds; 0: without limit.
+    pub(super) block_ms: u64,
+}
+
+impl Want {
+    /// What a LOCK waits for.
+    pub(super) fn lock(ask: &Lock<'_>) -> Self {
+        Self::Lock { id: ask.id.into(), reentrant: ask.reentrant, max_ms: ask.max_ms, fp: ask.fp.map(Into::into) }
+    }
+}
+
+/// Blocks the calling client until the pass serves it, its time is over, or it
+/// goes away. False where the server refuses.
+pub(super) fn wait(ctx: Ctx, name: Name<'_>, db: i32, wait: Wait<'_>) -> bool {
     let Some(ticket) = WAITERS.with(|waiters| {
         waiters.last = waiters.last.wrapping_add(1).max(1);
         waiters.last
@@ -166,33 +333,34 @@ pub(super) fn wait(
         free: on_free,
         gone: on_disconnect,
     };
-    let blocked = Blocked::on_key(ctx, name, ms, ticket, calls);
-    let Some(blocked) = blocked else { return false };
+    let Some(blocked) = Blocked::on_key(ctx, name, wait.block_ms, ticket, calls) else { return false };
     let client = ctx.client_id();
     WAITERS.with(|waiters| {
-        let key: Arc<[u8]> = waiters
-            .lines
-            .get(&db)
-            .and_then(|lines| lines.get_key_value(name.bytes()))
+        let queues = waiters.lines.entry(db).or_default();
+        let key: Arc<[u8]> = queues
+            .get_key_value(name.bytes())
             .map_or_else(|| Arc::from(name.bytes()), |(key, _)| Arc::clone(key));
-        waiters
-            .lines
-            .entry(db)
-            .or_default()
-            .entry(Arc::clone(&key))
-            .or_default()
-            .insert(ticket);
-        let owner = Arc::from(owner);
+        let lines = queues.entry(Arc::clone(&key)).or_default();
+        match &wait.want {
+            Want::Claim { .. } => {
+                lines.claims.insert(ticket);
+            }
+            Want::Lock { id, .. } => {
+                lines.locks.entry(Arc::clone(id)).or_default().tickets.insert(ticket);
+                lines.refile(id, 0);
+            }
+        }
         waiters.all.insert(
             ticket,
             Waiter {
                 db,
                 key,
-                owner,
-                lease_ms,
-                count,
+                owner: Arc::from(wait.owner),
+                lease_ms: wait.lease_ms,
+                want: wait.want,
                 client,
                 blocked,
+                since_us: clock::mono_us(),
                 reply: None,
             },
         );
@@ -200,33 +368,32 @@ pub(super) fn wait(
     true
 }
 
-/// The first waiter of a queue whose client still lives; dead ones leave the line.
+/// The first client that waits for orders of a queue and still lives; dead ones
+/// leave the line.
 pub(super) fn first(db: i32, key: &[u8]) -> Option<Turn> {
+    first_of(|waiters| waiters.of(db, key)?.claims.first().copied())
+}
+
+/// The first client that waits for a lock and still lives.
+pub(super) fn first_for_lock(db: i32, key: &[u8], id: &[u8]) -> Option<Turn> {
+    first_of(|waiters| waiters.of(db, key)?.locks.get(id)?.tickets.first().copied())
+}
+
+/// The first client of a line that still lives.
+fn first_of(line: impl Fn(&Waiters) -> Option<usize>) -> Option<Turn> {
     loop {
         let (client, turn) = WAITERS
             .with(|waiters| {
-                let ticket = *waiters.line(db, key)?.first()?;
-                let Some(waiter) = waiters.all.get(&ticket) else {
-                    // Can not be: a ticket leaves its line before its entry goes.
-                    if let Some(line) = waiters
-                        .lines
-                        .get_mut(&db)
-                        .and_then(|lines| lines.get_mut(key))
-                    {
-                        line.remove(&ticket);
-                    }
-                    return None;
+                let ticket = line(waiters)?;
+                let waiter = waiters.all.get(&ticket)?;
+                let turn = Turn {
+                    ticket,
+                    owner: Arc::clone(&waiter.owner),
+                    lease_ms: waiter.lease_ms,
+                    want: waiter.want.clone(),
+                    since_us: waiter.since_us,
                 };
-                let owner = Arc::clone(&waiter.owner);
-                Some((
-                    waiter.client,
-                    Turn {
-                        ticket,
-                        owner,
-                        lease_ms: waiter.lease_ms,
-                        count: waiter.count,
-                    },
-                ))
+                Some((waiter.client, turn))
             })
             .flatten()?;
         if Ctx::client_lives(client) {
@@ -237,12 +404,12 @@ pub(super) fn first(db: i32, key: &[u8]) -> Option<Turn> {
 }
 
 /// Stores what a waiter is to be told, and wakes it. Runs other code.
-pub(super) fn serve(ticket: usize, rows: Vec<Row>) {
+pub(super) fn serve(ticket: usize, reply: Reply) {
     let blocked = WAITERS
         .with(|waiters| {
             waiters.leave(ticket);
             let waiter = waiters.all.get_mut(&ticket)?;
-            waiter.reply = Some(rows);
+            waiter.reply = Some(reply);
             Some(waiter.blocked)
         })
         .flatten();
@@ -271,18 +438,33 @@ unsafe extern "C" fn on_timeout(
         // SAFETY: the server's context for this callback.
         let ctx = unsafe { Ctx::new(ctx) };
         let ticket = Blocked::ticket(ctx);
-        let rows = WAITERS
+        let ended = WAITERS
             .with(|waiters| {
                 waiters.leave(ticket);
-                waiters
-                    .all
-                    .get_mut(&ticket)
-                    .and_then(|waiter| waiter.reply.take())
+                let waiter = waiters.all.get_mut(&ticket)?;
+                Some((waiter.reply.take(), waiter.want.clone(), Arc::clone(&waiter.key)))
             })
             .flatten();
-        reply::rows(ctx, rows.as_deref().unwrap_or(&[]));
+        match ended {
+            Some((Some(Reply::Rows(rows)), _, _)) => reply::rows(ctx, &rows),
+            Some((Some(Reply::Lease(answer)), _, _)) => reply::lease_answer(ctx, &answer),
+            Some((None, Want::Lock { id, .. }, key)) => busy(ctx, &key, &id),
+            Some((None, Want::Claim { .. }, _)) | None => ctx.reply_array(0),
+        }
         OK
     })
+}
+
+/// A LOCK that has waited in vain: BUSY, and who has it.
+fn busy(ctx: Ctx, key: &[u8], id: &[u8]) {
+    let answer = Text::new(key)
+        .and_then(|name| {
+            datatype::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+                LeaseAnswer::of(Outcome::Busy, queue.view(&clock::now(), id).as_ref())
+            })
+        })
+        .unwrap_or_else(|| LeaseAnswer::of(Outcome::Busy, None));
+    reply::lease_answer(ctx, &answer);
 }
 
 /// The client went away, or CLIENT UNBLOCK … ERROR answered it: it is out of the

@@ -1,0 +1,172 @@
+//! LOCK, UNLOCK, BREAK and RENEW, and the service of clients that wait for a lock.
+//!
+//! A lock is handed over in the scheduler's pass, never inside somebody's command:
+//! what a write changed is noted ([`waiters::changed`]) and the pass is armed for
+//! at once, so the next holder is granted within the same turn of the event loop.
+
+use std::sync::Arc;
+
+use super::cell::SharedCell;
+use super::commands::{Call, perform};
+use super::datatype::hasher;
+use super::ffi::{Ctx, Mode, Name, flag};
+use super::reply::{self, LeaseAnswer};
+use super::waiters::{self, Reply, Turn, Wait, Want};
+use super::{counters, datatype, numbers, pass, scheduler, settings};
+use crate::engine::effect::{Bytes, Effect};
+use crate::engine::time::Now;
+use crate::engine::{Env, Outcome, Queue};
+use crate::error::Error;
+use crate::request::{Break, Lock, Renew, Unlock};
+
+/// RENEW.
+pub(super) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {
+    perform(
+        call,
+        |queue, env| queue.decide_renew(env, ask),
+        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+    );
+}
+
+/// UNLOCK.
+pub(super) fn unlock<'a>(call: &Call<'a>, ask: &Unlock<'a>) {
+    perform(
+        call,
+        |queue, env| queue.decide_unlock(env, ask),
+        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+    );
+}
+
+/// BREAK.
+pub(super) fn break_lease<'a>(call: &Call<'a>, ask: &Break<'a>) {
+    perform(
+        call,
+        |queue, env| queue.decide_break(env, ask),
+        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+    );
+}
+
+/// LOCK. Where the lock is BUSY and the caller may wait, it is put in line.
+pub(super) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
+    let Call { ctx, name, db, .. } = *call;
+    let block_ms = ask.block_ms.filter(|_| ctx.flags() & flag::DENY_BLOCKING == 0);
+    let queued = waiters::lock_waiting(db, name.bytes(), ask.id);
+    let waits = SharedCell::new(false);
+    perform(
+        call,
+        |queue, env| queue.decide_lock(env, ask, queued),
+        |queue, decision| {
+            queue.note_lock(decision.outcome);
+            if decision.outcome == Outcome::Busy && block_ms.is_some() {
+                return waits.set(true);
+            }
+            reply::lease(ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref());
+        },
+    );
+    let Some(block_ms) = block_ms.filter(|_| waits.get()) else { return };
+    let wait = Wait { owner: ask.owner, lease_ms: Some(ask.lease_ms), want: Want::lock(ask), block_ms };
+    if !waiters::wait(ctx, name, db, wait) {
+        let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            LeaseAnswer::of(Outcome::Busy, queue.view(&call.now, ask.id).as_ref())
+        });
+        return reply::lease_answer(ctx, &answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Busy, None)));
+    }
+    // When its holder's lease ends, or the deadline comes: the pass finds out.
+    scheduler::file_now(db, name.bytes());
+}
+
+/// What a look at a lock comes to for the first client in its line.
+enum Look {
+    /// It is told something without being granted the lock.
+    Told(LeaseAnswer),
+    /// It is granted the lock.
+    Granted(Effect<'static>),
+    /// It waits on; nothing changes before this wall millisecond by itself.
+    Waits(u64),
+}
+
+/// Serves the locks of a queue that have to be looked at. False if the server
+/// refuses writing; then nothing is lost, they are looked at again.
+pub(super) fn serve(ctx: Ctx, now: &Now, more: &dyn Fn() -> bool, db: i32, key: &[u8], name: Name<'_>) -> bool {
+    while let Some(id) = waiters::lock_due(db, key, now.wall_ms().0) {
+        while let Some(turn) = waiters::first_for_lock(db, key, &id) {
+            match look(ctx, now, name, &id, &turn) {
+                Some(Look::Told(answer)) => waiters::serve(turn.ticket, Reply::Lease(answer)),
+                Some(Look::Granted(effect)) => {
+                    if !pass::call_apply(ctx, name, &effect, Vec::new()) {
+                        return false;
+                    }
+                    counters::WAITERS_SERVED.add(1);
+                    let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+                        queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
+                        LeaseAnswer::of(Outcome::Ok, queue.view(now, &id).as_ref())
+                    });
+                    let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
+                    waiters::serve(turn.ticket, Reply::Lease(answer));
+                }
+                Some(Look::Waits(wake)) => {
+                    // At least a millisecond on, so that this loop ends.
+                    waiters::lock_looked_at(db, key, &id, wake.max(now.wall_ms().0.saturating_add(1)));
+                    break;
+                }
+                None => return false,
+            }
+            if !more() {
+                return true;
+            }
+        }
+    }
+    true
+}
+
+/// Decides for the first client in line. `None`: it can not be decided now.
+fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Option<Look> {
+    let Want::Lock { reentrant, max_ms, fp, .. } = &turn.want else { return None };
+    let defaults = settings::defaults();
+    let decide = |queue: &mut Queue| {
+        if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
+            return Ok(Look::Told(LeaseAnswer::of(outcome, queue.view(now, id).as_ref())));
+        }
+        let ask = Lock {
+            id,
+            owner: &turn.owner,
+            lease_ms: turn.lease_ms.unwrap_or(1),
+            reentrant: *reentrant,
+            max_ms: *max_ms,
+            fp: fp.as_deref(),
+            block_ms: None,
+        };
+        let decision = numbers::with(|numbers| {
+            let mut env = Env { now: *now, numbers, defaults: &defaults };
+            queue.decide_lock(&mut env, &ask, false)
+        })?;
+        Ok::<_, Error>(match (decision.outcome, decision.effect) {
+            (_, Some(effect)) => Look::Granted(own(effect)),
+            (Outcome::Busy, None) => Look::Waits(queue.lock_wake(now, id)),
+            (outcome, None) => Look::Told(LeaseAnswer::of(outcome, queue.view(now, id).as_ref())),
+        })
+    };
+    // No queue, or a key of another type that APPLY will be refused on: as if
+    // there were none.
+    let there = datatype::with_queue(ctx, name, Mode::Quiet, decide);
+    let looked = there.unwrap_or_else(|| decide(&mut Queue::new(hasher())));
+    looked.ok()
+}
+
+/// The effect of a LOCK, with its own bytes.
+fn own(effect: Effect<'_>) -> Effect<'static> {
+    match effect {
+        Effect::Lock { id, owner, fence, end, cap, fp, creates } => Effect::Lock {
+            id: id.into_owned(),
+            owner: owner.into_owned(),
+            fence,
+            end,
+            cap,
+            fp: fp.map(Bytes::into_owned),
+            creates,
+        },
+        Effect::Hold { id, rev, holds, end } => Effect::Hold { id: id.into_owned(), rev, holds, end },
+        // LOCK decides on nothing else; this one does nothing.
+        _ => Effect::Floor(1),
+    }
+}

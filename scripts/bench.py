@@ -36,7 +36,7 @@ import sys
 import tempfile
 import time
 
-# The ways the figures of one row are named.
+# The rows of the report, and those that are only made when asked for.
 ROWS = ["schedule", "memory", "claim", "lateness", "burst"]
 EXTRA_ROWS = ["announce"]
 QUEUE = "orders"

@@ -261,6 +261,7 @@ fn check(effect: &Effect<'_>) -> Result<(), Fault> {
             rev,
             status,
             payload,
+            ends_grant: _,
         } => {
             check_id(id)?;
             check_number(*rev)?;

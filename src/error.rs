@@ -327,8 +327,14 @@ pub fn all() -> Vec<Error> {
         },
         Error::NumbersUsedUp,
         Error::QueueFull,
-        Error::UnknownSetting { near: Excerpt::of(b"max-\r\nattempts") },
-        Error::SettingOutOfRange { name: "max-attempts", min: 0, max: u64::MAX },
+        Error::UnknownSetting {
+            near: Excerpt::of(b"max-\r\nattempts"),
+        },
+        Error::SettingOutOfRange {
+            name: "max-attempts",
+            min: 0,
+            max: u64::MAX,
+        },
         Error::BadTransitions,
         Error::ApplyNotAllowed,
         Error::ApplyVersion {

@@ -105,6 +105,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 rev,
                 status: Bytes::of(b""),
                 payload: None,
+                ends_grant: false,
             },
         ),
         (
@@ -114,6 +115,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 rev,
                 status: Bytes::of(b"shipped"),
                 payload: some(b"p"),
+                ends_grant: true,
             },
         ),
         (
@@ -688,6 +690,7 @@ fn every_field_is_held_to_its_limits() {
             rev: 1,
             status: long(33),
             payload: None,
+            ends_grant: false,
         },
         claim(long(0), end, end, vec![granted(id(), 1, 1)]),
         claim(long(129), end, end, vec![granted(id(), 1, 1)]),
@@ -1063,6 +1066,7 @@ impl Random {
                 rev: self.number(),
                 status: self.status(),
                 payload: self.maybe(Self::payload),
+                ends_grant: self.number() % 2 == 0,
             },
             3 => Effect::Claim {
                 owner: self.bytes(1, 128),
@@ -1213,6 +1217,7 @@ fn a_chunk_is_filled_to_its_last_byte() {
             rev: 1,
             status: Bytes::of(b""),
             payload: Some(Bytes(vec![b'p'; payload].into())),
+            ends_grant: false,
         };
         let effect = status(bytes - (blob(&status(1000)).len() - 1000));
         assert_eq!(blob(&effect).len(), bytes);

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::effect::{AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeLife};
+use super::effect::{
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeLife,
+};
 use super::outcome::{Event, EventKind};
 use super::queue::{Pause, Queue};
 use super::record::{Grant, Place, Record, Retry};
@@ -20,7 +22,12 @@ fn boxed(bytes: &Bytes<'_>) -> Box<[u8]> {
 impl Queue {
     /// Carries an effect out and notes the events that it raises. Returns false
     /// if it named a record that is not there. O(1) for each record named.
-    pub fn apply<'e>(&mut self, now: &Now, effect: &Effect<'e>, events: &mut Vec<Event<'e>>) -> bool {
+    pub fn apply<'e>(
+        &mut self,
+        now: &Now,
+        effect: &Effect<'e>,
+        events: &mut Vec<Event<'e>>,
+    ) -> bool {
         self.carry_out(now, effect, events, false)
     }
 
@@ -31,10 +38,27 @@ impl Queue {
     }
 
     /// See [`Queue::apply`] and [`Queue::replay`].
-    fn carry_out<'e>(&mut self, now: &Now, effect: &Effect<'e>, events: &mut Vec<Event<'e>>, loading: bool) -> bool {
+    fn carry_out<'e>(
+        &mut self,
+        now: &Now,
+        effect: &Effect<'e>,
+        events: &mut Vec<Event<'e>>,
+        loading: bool,
+    ) -> bool {
         match effect {
-            Effect::Schedule { id, deadline, rev, status, payload, base } => {
-                let found = if *base == Base::Fresh { self.fresh(id) } else { self.taken(id) };
+            Effect::Schedule {
+                id,
+                deadline,
+                rev,
+                status,
+                payload,
+                base,
+            } => {
+                let found = if *base == Base::Fresh {
+                    self.fresh(id)
+                } else {
+                    self.taken(id)
+                };
                 let Some(i) = found else { return false };
                 self.move_deadline(i, *deadline, *base == Base::RecordAndLock);
                 self.label(i, *rev, status.as_ref());
@@ -46,8 +70,20 @@ impl Queue {
                 raise(events, EventKind::Schedule, id);
                 true
             }
-            Effect::Finish { id, rev, status, result, keep_end, creates, by } => {
-                let found = if *creates { self.fresh(id) } else { self.taken(id) };
+            Effect::Finish {
+                id,
+                rev,
+                status,
+                result,
+                keep_end,
+                creates,
+                by,
+            } => {
+                let found = if *creates {
+                    self.fresh(id)
+                } else {
+                    self.taken(id)
+                };
                 let Some(i) = found else { return false };
                 self.meter_finish(i, now, *by);
                 self.finish(i, *keep_end, result.as_deref());
@@ -57,21 +93,45 @@ impl Queue {
                 } else {
                     self.store.remove(i);
                 }
-                let kind = if *by == FinishedBy::Ack { EventKind::Ack } else { EventKind::Finish };
+                let kind = if *by == FinishedBy::Ack {
+                    EventKind::Ack
+                } else {
+                    EventKind::Finish
+                };
                 raise(events, kind, id);
                 true
             }
-            Effect::Status { id, rev, status, payload } => {
-                let Some(i) = self.store.find(id) else { return false };
+            Effect::Status {
+                id,
+                rev,
+                status,
+                payload,
+                ends_grant,
+            } => {
+                let Some(i) = self.store.find(id) else {
+                    return false;
+                };
+                if *ends_grant {
+                    self.forget_grant(i, now);
+                }
                 self.label(i, *rev, Some(status));
-                let open = self.store.rows.get(i).is_some_and(|record| !record.is_finished());
+                let open = self
+                    .store
+                    .rows
+                    .get(i)
+                    .is_some_and(|record| !record.is_finished());
                 if let Some(payload) = payload.as_ref().filter(|_| open) {
                     self.store.set_second(i, Some(payload));
                 }
                 raise(events, EventKind::Status, id);
                 true
             }
-            Effect::Claim { owner, end, cap, grants } => {
+            Effect::Claim {
+                owner,
+                end,
+                cap,
+                grants,
+            } => {
                 let owner: Arc<[u8]> = owner.0.as_ref().into();
                 let mut all = true;
                 for granted in grants {
@@ -83,12 +143,23 @@ impl Queue {
                 }
                 all
             }
-            Effect::Nack { id, rev, then, error } => {
-                let Some(i) = self.store.find(id) else { return false };
+            Effect::Nack {
+                id,
+                rev,
+                then,
+                error,
+            } => {
+                let Some(i) = self.store.find(id) else {
+                    return false;
+                };
                 // The late word of a holder whose last try has lapsed: the order
                 // is dead already, and that was counted and maybe announced.
                 let stays_dead = matches!(then, AfterTry::Dead(_))
-                    && self.store.rows.get(i).is_some_and(|record| record.place() == Place::Dead);
+                    && self
+                        .store
+                        .rows
+                        .get(i)
+                        .is_some_and(|record| record.place() == Place::Dead);
                 if !stays_dead {
                     self.lift(i);
                 } else if let Some(record) = self.store.rows.get_mut(i) {
@@ -96,7 +167,8 @@ impl Queue {
                 }
                 self.fail(i, now, *then);
                 if let Some(error) = error {
-                    self.store.with_extra(i, |extra| extra.error = Some(boxed(error)));
+                    self.store
+                        .with_extra(i, |extra| extra.error = Some(boxed(error)));
                 }
                 self.label(i, *rev, None);
                 if !stays_dead {
@@ -107,9 +179,26 @@ impl Queue {
                 true
             }
             Effect::Renew { id, rev, end } => self.regrant(now, id, *rev, *end, None),
-            Effect::Hold { id, rev, holds, end } => self.regrant(now, id, *rev, *end, Some(*holds)),
-            Effect::Lock { id, owner, fence, end, cap, fp, creates } => {
-                let found = if *creates { self.fresh(id) } else { self.taken(id) };
+            Effect::Hold {
+                id,
+                rev,
+                holds,
+                end,
+            } => self.regrant(now, id, *rev, *end, Some(*holds)),
+            Effect::Lock {
+                id,
+                owner,
+                fence,
+                end,
+                cap,
+                fp,
+                creates,
+            } => {
+                let found = if *creates {
+                    self.fresh(id)
+                } else {
+                    self.taken(id)
+                };
                 let Some(i) = found else { return false };
                 let grant = Grant {
                     owner: owner.0.as_ref().into(),
@@ -138,15 +227,28 @@ impl Queue {
                 true
             }
             Effect::Release { id, rev, ended } => {
-                let Some(i) = self.taken(id) else { return false };
-                let has_deadline = self.store.rows.get(i).is_some_and(|record| record.deadline().is_some());
+                let Some(i) = self.taken(id) else {
+                    return false;
+                };
+                let has_deadline = self
+                    .store
+                    .rows
+                    .get(i)
+                    .is_some_and(|record| record.deadline().is_some());
                 match ended {
                     Ended::Claim(then) => self.fail(i, now, *then),
                     Ended::Lock => {
                         if let Some(grant) = self.store.rows.grant(i) {
-                            self.meters.lock_hold.record(now.mono_us.saturating_sub(grant.made_us));
+                            self.meters
+                                .lock_hold
+                                .record(now.mono_us.saturating_sub(grant.made_us));
                         }
-                        self.store.with_extra(i, |extra| extra.grant = None);
+                        // The fingerprint was that of the request which gave up: another
+                        // may try now.
+                        self.store.with_extra(i, |extra| {
+                            extra.grant = None;
+                            extra.fp = None;
+                        });
                     }
                 }
                 self.label(i, *rev, None);
@@ -193,7 +295,12 @@ impl Queue {
                 known
             }
             Effect::Pause { on, until, reason } => {
-                self.pause = on.then(|| Box::new(Pause { until: *until, reason: boxed(reason) }));
+                self.pause = on.then(|| {
+                    Box::new(Pause {
+                        until: *until,
+                        reason: boxed(reason),
+                    })
+                });
                 self.wake_now();
                 true
             }
@@ -290,10 +397,20 @@ impl Queue {
     }
 
     /// Grants one claim.
-    fn grant_claim(&mut self, now: &Now, owner: &Arc<[u8]>, end_cap: (WallMs, WallMs), granted: &Granted<'_>) -> bool {
-        let Some(i) = self.store.find(&granted.id) else { return false };
+    fn grant_claim(
+        &mut self,
+        now: &Now,
+        owner: &Arc<[u8]>,
+        end_cap: (WallMs, WallMs),
+        granted: &Granted<'_>,
+    ) -> bool {
+        let Some(i) = self.store.find(&granted.id) else {
+            return false;
+        };
         let since = self.claimable_since(i);
-        self.meters.claim_wait.record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
+        self.meters
+            .claim_wait
+            .record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
         self.meters.claimed += 1;
         self.lift(i);
         let (end, cap) = end_cap;
@@ -323,7 +440,11 @@ impl Queue {
     /// Ends the claim of a record as a failed try. The record is lifted, or dead
     /// and to stay so.
     fn fail(&mut self, i: u32, now: &Now, then: AfterTry) {
-        let is_dead = self.store.rows.get(i).is_some_and(|record| record.place() == Place::Dead);
+        let is_dead = self
+            .store
+            .rows
+            .get(i)
+            .is_some_and(|record| record.place() == Place::Dead);
         if matches!(then, AfterTry::Dead(_)) && !is_dead {
             self.meters.dead += 1;
         }
@@ -331,15 +452,46 @@ impl Queue {
             extra.grant = None;
             (extra.retry, extra.dead_at) = match then {
                 AfterTry::Now => (None, None),
-                AfterTry::At(at) => (Some(Retry { at, mono: now.to_mono(at) }), None),
+                AfterTry::At(at) => (
+                    Some(Retry {
+                        at,
+                        mono: now.to_mono(at),
+                    }),
+                    None,
+                ),
                 AfterTry::Dead(at) => (None, Some(at)),
             };
         });
     }
 
+    /// Forgets the last grant of an order, whose lease is over. Its state and its
+    /// place among the claimable stay what the lapse has made of them.
+    fn forget_grant(&mut self, i: u32, now: &Now) {
+        let rows = &self.store.rows;
+        let Some(record) = rows.get(i).filter(|record| record.deadline().is_some()) else {
+            return;
+        };
+        let place = record.place();
+        let Some(grant) = rows.grant(i) else { return };
+        let dead_at = (grant.kind == LeaseKind::Claim && grant.last_try).then_some(grant.end);
+        if place == Place::Leases {
+            self.lift(i);
+            self.settle(i, now);
+        }
+        self.store.with_extra(i, |extra| {
+            extra.grant = None;
+            extra.dead_at = extra.dead_at.or(dead_at);
+        });
+        if let Some(record) = self.store.rows.get_mut(i) {
+            record.set_lapsed(false);
+        }
+    }
+
     /// Gives the last grant another end, and another count of holds.
     fn regrant(&mut self, now: &Now, id: &[u8], rev: u64, end: WallMs, holds: Option<u32>) -> bool {
-        let Some(i) = self.store.find(id) else { return false };
+        let Some(i) = self.store.find(id) else {
+            return false;
+        };
         if self.store.rows.grant(i).is_none() {
             return false;
         }
@@ -358,7 +510,12 @@ impl Queue {
 
     /// Removes a record.
     fn forget(&mut self, i: u32) {
-        if self.store.rows.get(i).is_some_and(|record| record.place() == Place::Dead) {
+        if self
+            .store
+            .rows
+            .get(i)
+            .is_some_and(|record| record.place() == Place::Dead)
+        {
             self.meters.dead_dropped += 1;
         }
         self.lift(i);
@@ -367,12 +524,17 @@ impl Queue {
 
     /// Makes a record from all of its ground state.
     fn restore(&mut self, now: &Now, whole: &Whole<'_>) -> bool {
-        let Some(i) = self.fresh(&whole.id) else { return false };
+        let Some(i) = self.fresh(&whole.id) else {
+            return false;
+        };
         let second = match &whole.life {
             WholeLife::Open { payload, .. } => payload,
             WholeLife::Finished { result, .. } => result,
         };
-        if second.as_ref().is_some_and(|second| second.len() > SECOND_BYTES_MAX) {
+        if second
+            .as_ref()
+            .is_some_and(|second| second.len() > SECOND_BYTES_MAX)
+        {
             self.store.remove(i);
             return false;
         }
@@ -383,7 +545,15 @@ impl Queue {
                     record.set_finished(*keep_end);
                 }
             }
-            WholeLife::Open { deadline, retry_at, dead_at, attempt, error, grant, .. } => {
+            WholeLife::Open {
+                deadline,
+                retry_at,
+                dead_at,
+                attempt,
+                error,
+                grant,
+                ..
+            } => {
                 // No decision leaves a grant beside a retry wait or death, or both of
                 // these. Bytes from elsewhere may say so: then the grant counts, else
                 // death, so that no record's state and place disagree.
@@ -392,12 +562,18 @@ impl Queue {
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_deadline(*deadline);
                 }
-                let plain =
-                    retry_at.is_none() && dead_at.is_none() && *attempt == 0 && error.is_none() && grant.is_none();
+                let plain = retry_at.is_none()
+                    && dead_at.is_none()
+                    && *attempt == 0
+                    && error.is_none()
+                    && grant.is_none();
                 if !plain {
                     self.store.with_extra(i, |extra| {
                         extra.attempt = *attempt;
-                        extra.retry = retry_at.map(|at| Retry { at, mono: now.to_mono(at) });
+                        extra.retry = retry_at.map(|at| Retry {
+                            at,
+                            mono: now.to_mono(at),
+                        });
                         extra.dead_at = dead_at;
                         extra.error = error.as_ref().map(boxed);
                         extra.grant = grant.as_ref().map(|grant| Grant {
@@ -430,5 +606,8 @@ impl Queue {
 
 /// Notes an event.
 fn raise<'e>(events: &mut Vec<Event<'e>>, kind: EventKind, id: &Bytes<'e>) {
-    events.push(Event { kind, id: id.clone() });
+    events.push(Event {
+        kind,
+        id: id.clone(),
+    });
 }

@@ -49,6 +49,8 @@ const UNIT_BYTES: usize = 8;
 const UNIT_BITS: u32 = 13;
 /// Pages that can be addressed; the last one would hold the handle [`NIL`].
 const PAGES_MAX: u32 = (1 << (32 - UNIT_BITS)) - 1;
+/// See [`Arena::is_nearly_full`].
+const PAGES_KEPT_BACK: u32 = 4096;
 /// Page heads of a chunk of the table, as a power of two.
 const CHUNK_BITS: u32 = 10;
 /// Page heads of a chunk of the table.
@@ -294,6 +296,12 @@ impl Arena {
             self.link(number, class);
         }
         true
+    }
+
+    /// Whether so many pages are in use that large blocks may soon find none. The
+    /// pages kept back are for what changes, not for what is new.
+    pub const fn is_nearly_full(&self) -> bool {
+        self.mapped >= PAGES_MAX - PAGES_KEPT_BACK
     }
 
     /// Bytes on the heap, from the capacities of all parts. O(1).

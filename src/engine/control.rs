@@ -36,52 +36,99 @@ impl Queue {
                 .iter()
                 .map(|(name, value)| {
                     check_setting(name, value)?;
-                    Ok(Effect::Configure { name: Bytes::of(name), value: Some(Bytes::of(value)) })
+                    Ok(Effect::Configure {
+                        name: Bytes::of(name),
+                        value: Some(Bytes::of(value)),
+                    })
                 })
                 .collect(),
             Configure::Reset(Some(name)) => {
                 known_setting(name)?;
-                let is_set = self.own.iter().flat_map(|own| own.each()).any(|(own, _)| own == *name);
-                let effect = Effect::Configure { name: Bytes::of(name), value: None };
+                let is_set = self
+                    .own
+                    .iter()
+                    .flat_map(|own| own.each())
+                    .any(|(own, _)| own == *name);
+                let effect = Effect::Configure {
+                    name: Bytes::of(name),
+                    value: None,
+                };
                 Ok(if is_set { vec![effect] } else { Vec::new() })
             }
             Configure::Reset(None) => {
                 let names = self.own.iter().flat_map(|own| own.each());
-                Ok(names.map(|(name, _)| Effect::Configure { name: Bytes::of(name), value: None }).collect())
+                Ok(names
+                    .map(|(name, _)| Effect::Configure {
+                        name: Bytes::of(name),
+                        value: None,
+                    })
+                    .collect())
             }
         }
     }
 
     /// The settings as ORDER.CONFIG GET answers them: name, text, in order; one
     /// or all.
-    pub fn settings(&self, defaults: &Defaults, only: Option<&[u8]>) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    pub fn settings(
+        &self,
+        defaults: &Defaults,
+        only: Option<&[u8]>,
+    ) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         if let Some(name) = only {
             known_setting(name)?;
         }
-        let numbers =
-            Setting::ALL.map(|setting| (setting.name(), self.setting(setting, defaults).to_string().into_bytes()));
-        let transitions = self.own.as_ref().and_then(|own| own.transitions()).unwrap_or(&[]).to_vec();
+        let numbers = Setting::ALL.map(|setting| {
+            (
+                setting.name(),
+                self.setting(setting, defaults).to_string().into_bytes(),
+            )
+        });
+        let transitions = self
+            .own
+            .as_ref()
+            .and_then(|own| own.transitions())
+            .unwrap_or(&[])
+            .to_vec();
         let all = numbers.into_iter().chain([("transitions", transitions)]);
-        Ok(all.filter(|(name, _)| only.is_none_or(|only| only == name.as_bytes())).collect())
+        Ok(all
+            .filter(|(name, _)| only.is_none_or(|only| only == name.as_bytes()))
+            .collect())
     }
 
     /// Decides `ORDER.PAUSE`. A second one replaces the first.
     pub fn decide_pause<'a>(&self, env: &Env<'_>, ask: &Pause<'a>) -> Effect<'a> {
         let until = ask.ms.map(|ms| env.now.wall_ms_ceil().plus(ms));
-        Effect::Pause { on: true, until, reason: Bytes::of(ask.reason) }
+        Effect::Pause {
+            on: true,
+            until,
+            reason: Bytes::of(ask.reason),
+        }
     }
 
     /// Decides `ORDER.RESUME`: nothing where there is no pause.
     pub fn decide_resume(&self) -> Option<Effect<'static>> {
-        self.pause.as_ref().map(|_| Effect::Pause { on: false, until: None, reason: Bytes::of(b"") })
+        self.pause.as_ref().map(|_| Effect::Pause {
+            on: false,
+            until: None,
+            reason: Bytes::of(b""),
+        })
     }
 
     /// Decides `ORDER.REQUEUE`: the longest dead orders first. O(count).
     pub fn decide_requeue(&mut self, env: &mut Env<'_>, count: usize) -> Result<Swept, Error> {
-        let rev = env.numbers.write(env.now.wall_us, self.floor).ok_or(Error::NumbersUsedUp)?;
+        let rev = env
+            .numbers
+            .write(env.now.wall_us, self.floor)
+            .ok_or(Error::NumbersUsedUp)?;
         let rows = &self.store.rows;
-        let dead = self.dead.iter(rows).filter(|i| rows.state(*i, &env.now) == State::Dead);
-        let ids: Vec<_> = dead.take(count).map(|i| Bytes(rows.id(i).to_vec().into())).collect();
+        let dead = self
+            .dead
+            .iter(rows)
+            .filter(|i| rows.state(*i, &env.now) == State::Dead);
+        let ids: Vec<_> = dead
+            .take(count)
+            .map(|i| Bytes(rows.id(i).to_vec().into()))
+            .collect();
         let done = ids.len() as u64;
         let left = (self.dead.len() as u64).saturating_sub(done);
         let effect = (done > 0).then_some(Effect::Requeue { rev, ids });
@@ -90,7 +137,12 @@ impl Queue {
 
     /// Decides `ORDER.PURGE`. O(10 × count): goes on where the last call stopped,
     /// so that calls repeated until `left` is 0 meet every order.
-    pub fn decide_purge(&mut self, now: &Now, ask: &Purge<'_>, matches: &dyn Fn(&[u8]) -> bool) -> Swept {
+    pub fn decide_purge(
+        &mut self,
+        now: &Now,
+        ask: &Purge<'_>,
+        matches: &dyn Fn(&[u8]) -> bool,
+    ) -> Swept {
         let count = ask.count as usize;
         let rows = &self.store.rows;
         let mut handles = Vec::new();
@@ -100,21 +152,29 @@ impl Queue {
             State::Missing | State::Leased | State::Reserved => {}
             State::Dead if !filtered => handles.extend(self.dead.iter(rows).take(count)),
             State::Scheduled if !filtered => {
-                self.deadlines.first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+                self.deadlines
+                    .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
             }
             State::Finished if !filtered => {
-                self.keeps.first_n(&SeeKeep(rows), now.wall_ms().0, count, &mut handles);
+                self.keeps
+                    .first_n(&SeeKeep(rows), now.wall_ms().0, count, &mut handles);
             }
             _ => {
                 let end = rows.end();
-                let mut at = if self.purge_at == 0 || self.purge_at > end { end } else { self.purge_at };
+                let mut at = if self.purge_at == 0 || self.purge_at > end {
+                    end
+                } else {
+                    self.purge_at
+                };
                 for _ in 0..count.saturating_mul(PURGE_LOOKS).min(end as usize) {
                     if handles.len() >= count {
                         break;
                     }
                     at = at.checked_sub(1).unwrap_or_else(|| end.saturating_sub(1));
                     let wanted = rows.state(at, now) == ask.state
-                        && ask.status.is_none_or(|status| status == self.store.status(at))
+                        && ask
+                            .status
+                            .is_none_or(|status| status == self.store.status(at))
                         && (ask.pattern.is_none() || matches(rows.id(at)));
                     if wanted {
                         handles.push(at);
@@ -124,11 +184,20 @@ impl Queue {
             }
         }
         let rows = &self.store.rows;
-        handles.retain(|i| *i != NIL && rows.get(*i).map(Record::rev).is_some() && rows.state(*i, now) == ask.state);
-        let ids: Vec<_> = handles.iter().map(|i| Bytes(rows.id(*i).to_vec().into())).collect();
+        handles.retain(|i| {
+            *i != NIL && rows.get(*i).map(Record::rev).is_some() && rows.state(*i, now) == ask.state
+        });
+        let ids: Vec<_> = handles
+            .iter()
+            .map(|i| Bytes(rows.id(*i).to_vec().into()))
+            .collect();
         let done = ids.len() as u64;
         let left = self.count(now, ask.state).saturating_sub(done);
-        Swept { effect: (done > 0).then_some(Effect::Forget { ids }), done, left }
+        Swept {
+            effect: (done > 0).then_some(Effect::Forget { ids }),
+            done,
+            left,
+        }
     }
 }
 
@@ -137,17 +206,28 @@ fn known_setting(name: &[u8]) -> Result<(), Error> {
     if name == TRANSITIONS || Setting::from_name(name).is_some() {
         return Ok(());
     }
-    Err(Error::UnknownSetting { near: crate::error::Excerpt::of(name) })
+    Err(Error::UnknownSetting {
+        near: crate::error::Excerpt::of(name),
+    })
 }
 
 /// Refuses a name that is no setting, or a value it can not have.
 fn check_setting(name: &[u8], value: &[u8]) -> Result<(), Error> {
     known_setting(name)?;
     let Some(setting) = Setting::from_name(name) else {
-        return if is_transitions(value) { Ok(()) } else { Err(Error::BadTransitions) };
+        return if is_transitions(value) {
+            Ok(())
+        } else {
+            Err(Error::BadTransitions)
+        };
     };
     let (min, max) = setting.range();
-    crate::request::decimal(value).filter(|value| (min..=max).contains(value)).map(|_| ()).ok_or(
-        Error::SettingOutOfRange { name: setting.name(), min, max },
-    )
+    crate::request::decimal(value)
+        .filter(|value| (min..=max).contains(value))
+        .map(|_| ())
+        .ok_or(Error::SettingOutOfRange {
+            name: setting.name(),
+            min,
+            max,
+        })
 }

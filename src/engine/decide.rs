@@ -19,7 +19,8 @@ use super::store::is_one_of;
 use super::time::{Now, WALL_MS_MAX, WallMs};
 use crate::error::Error;
 use crate::request::{
-    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, State, When,
+    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus,
+    State, When,
 };
 
 /// So much payload one CLAIM hands out at most (but always one order).
@@ -66,12 +67,20 @@ impl Met<'_> {
 
 /// A refusal: nothing is done.
 pub(super) fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
-    Decision { outcome, was, effect: None }
+    Decision {
+        outcome,
+        was,
+        effect: None,
+    }
 }
 
 /// Done, by this effect.
 pub(super) fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
-    Decision { outcome: Outcome::Ok, was, effect: Some(effect) }
+    Decision {
+        outcome: Outcome::Ok,
+        was,
+        effect: Some(effect),
+    }
 }
 
 /// Borrowed bytes of an option.
@@ -101,12 +110,17 @@ impl Queue {
     /// The rev of whatever record there is under `id`, one that reads as missing
     /// included; 0 if there is none.
     fn old_rev(&self, id: &[u8]) -> u64 {
-        self.store.find(id).and_then(|i| self.store.rows.get(i)).map_or(0, Record::rev)
+        self.store
+            .find(id)
+            .and_then(|i| self.store.rows.get(i))
+            .map_or(0, Record::rev)
     }
 
     /// The next rev of an order whose rev is `old`.
     pub(super) fn next_rev(env: &Env<'_>, old: u64) -> Result<u64, Error> {
-        env.numbers.write(env.now.wall_us, old).ok_or(Error::NumbersUsedUp)
+        env.numbers
+            .write(env.now.wall_us, old)
+            .ok_or(Error::NumbersUsedUp)
     }
 
     /// Whether a lease is in the way of a write: a fence that is not the last
@@ -120,21 +134,35 @@ impl Queue {
     }
 
     /// Whether rev or status are in the way of a write that sets `to`.
-    fn guard_in_way(&self, met: &Met<'_>, if_rev: Option<u64>, from: &[&[u8]], to: Option<&[u8]>) -> Option<Outcome> {
+    fn guard_in_way(
+        &self,
+        met: &Met<'_>,
+        if_rev: Option<u64>,
+        from: &[&[u8]],
+        to: Option<&[u8]>,
+    ) -> Option<Outcome> {
         if if_rev.is_some_and(|rev| rev != met.rev) {
             return Some(Outcome::Stale);
         }
-        let allowed = self.own.as_ref().is_none_or(|own| to.is_none_or(|to| own.allows(met.status, to)));
+        let allowed = self
+            .own
+            .as_ref()
+            .is_none_or(|own| to.is_none_or(|to| own.allows(met.status, to)));
         (!is_one_of(met.status, from) || !allowed).then_some(Outcome::State)
     }
 
     /// Both of the above, in order.
     fn in_way(&self, met: &Met<'_>, guard: &Guard<'_>, to: Option<&[u8]>) -> Option<Outcome> {
-        Self::lease_in_way(met, guard.fence).or_else(|| self.guard_in_way(met, guard.if_rev, &guard.from, to))
+        Self::lease_in_way(met, guard.fence)
+            .or_else(|| self.guard_in_way(met, guard.if_rev, &guard.from, to))
     }
 
     /// Decides `ORDER.SCHEDULE`. O(1).
-    pub fn decide_schedule<'a>(&self, env: &mut Env<'_>, ask: &Schedule<'a>) -> Result<Decision<'a>, Error> {
+    pub fn decide_schedule<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Schedule<'a>,
+    ) -> Result<Decision<'a>, Error> {
         let deadline = match ask.when {
             When::In(0) => env.now.wall_ms(),
             When::In(ms) => env.now.wall_ms_ceil().plus(ms),
@@ -159,14 +187,24 @@ impl Queue {
                 return Err(Error::QueueFull);
             }
             let rev = Self::next_rev(env, self.old_rev(ask.id))?;
-            return Ok(ok(State::Missing, effect(Base::Fresh, rev, bytes(ask.status))));
+            return Ok(ok(
+                State::Missing,
+                effect(Base::Fresh, rev, bytes(ask.status)),
+            ));
         };
+        if ask.payload.is_some() && !self.store.has_room() {
+            return Err(Error::QueueFull);
+        }
         let was = met.state;
         let by_holder = ask.guard.fence.is_some_and(|fence| met.has_fence(fence));
         let blocked = if was == State::Finished {
             // A finished order reopens only when FROM names its status.
             let named = ask.mode != Mode::Create && ask.guard.from.contains(&met.status);
-            if named { self.in_way(&met, &ask.guard, ask.status) } else { Some(Outcome::Finished) }
+            if named {
+                self.in_way(&met, &ask.guard, ask.status)
+            } else {
+                Some(Outcome::Finished)
+            }
         } else if ask.mode == Mode::Create && met.deadline.is_some() {
             Some(Outcome::Exists)
         } else if was == State::Reserved && by_holder && ask.mode == Mode::Move {
@@ -186,8 +224,14 @@ impl Queue {
         if unchanged {
             return Ok(no(was, Outcome::Unchanged));
         }
-        let keeps_lock = by_holder && met.is_leased() && met.grant.is_some_and(|grant| grant.kind == LeaseKind::Lock);
-        let base = if keeps_lock { Base::RecordAndLock } else { Base::Record };
+        let keeps_lock = by_holder
+            && met.is_leased()
+            && met.grant.is_some_and(|grant| grant.kind == LeaseKind::Lock);
+        let base = if keeps_lock {
+            Base::RecordAndLock
+        } else {
+            Base::Record
+        };
         let rev = Self::next_rev(env, met.rev)?;
         Ok(ok(was, effect(base, rev, bytes(ask.status))))
     }
@@ -199,7 +243,11 @@ impl Queue {
     }
 
     /// Decides `ORDER.FINISH`. O(1).
-    pub fn decide_finish<'a>(&self, env: &mut Env<'_>, ask: &Finish<'a>) -> Result<Decision<'a>, Error> {
+    pub fn decide_finish<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Finish<'a>,
+    ) -> Result<Decision<'a>, Error> {
         let effect = |rev, creates| Effect::Finish {
             id: Bytes::of(ask.id),
             rev,
@@ -226,7 +274,11 @@ impl Queue {
         if let Some(outcome) = self.in_way(&met, &ask.guard, ask.status) {
             return Ok(no(was, outcome));
         }
-        if ask.strict && met.deadline.is_some_and(|deadline| deadline.is_due(&env.now)) {
+        if ask.strict
+            && met
+                .deadline
+                .is_some_and(|deadline| deadline.is_due(&env.now))
+        {
             return Ok(no(was, Outcome::Expired));
         }
         let rev = Self::next_rev(env, met.rev)?;
@@ -235,8 +287,14 @@ impl Queue {
 
     /// Decides `ORDER.STATUS`. O(1). A finished order has no payload any more,
     /// so one that is to be set there is answered STATE.
-    pub fn decide_status<'a>(&self, env: &mut Env<'_>, ask: &SetStatus<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+    pub fn decide_status<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &SetStatus<'a>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         if let Some(outcome) = self.in_way(&met, &ask.guard, Some(ask.status)) {
             return Ok(no(was, outcome));
@@ -244,20 +302,31 @@ impl Queue {
         if was == State::Finished && ask.payload.is_some() {
             return Ok(no(was, Outcome::State));
         }
-        let rev = Self::next_rev(env, met.rev)?;
-        let effect =
-            Effect::Status { id: Bytes::of(ask.id), rev, status: Bytes::of(ask.status), payload: bytes(ask.payload) };
+        if ask.payload.is_some() && !self.store.has_room() {
+            return Err(Error::QueueFull);
+        }
+        let effect = Effect::Status {
+            id: Bytes::of(ask.id),
+            rev: Self::next_rev(env, met.rev)?,
+            status: Bytes::of(ask.status),
+            payload: bytes(ask.payload),
+            // Without a fence nothing is live here; with one it is the holder.
+            ends_grant: ask.guard.fence.is_none() && met.grant.is_some(),
+        };
         Ok(ok(was, effect))
     }
 
     /// Decides `ORDER.ACK`, and each pair of `ORDER.MACK`. O(1).
     pub fn decide_ack<'a>(&self, env: &mut Env<'_>, ask: &Ack<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         let blocked = if was == State::Finished {
             Some(Outcome::Finished)
         } else {
-            Self::lease_in_way(&met, Some(ask.fence)).or_else(|| self.guard_in_way(&met, None, &ask.from, ask.status))
+            Self::lease_in_way(&met, Some(ask.fence))
+                .or_else(|| self.guard_in_way(&met, None, &ask.from, ask.status))
         };
         if let Some(outcome) = blocked {
             return Ok(no(was, outcome));
@@ -275,8 +344,14 @@ impl Queue {
     }
 
     /// Decides `ORDER.NACK`. O(1).
-    pub fn decide_nack<'a>(&self, env: &mut Env<'_>, ask: &Nack<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+    pub fn decide_nack<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Nack<'a>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         if was == State::Finished {
             return Ok(no(was, Outcome::Finished));
@@ -287,7 +362,11 @@ impl Queue {
         if grant.kind == LeaseKind::Lock {
             return Ok(no(was, Outcome::State));
         }
-        let attempt = self.store.rows.extra(met.i).map_or(1, |extra| extra.attempt);
+        let attempt = self
+            .store
+            .rows
+            .extra(met.i)
+            .map_or(1, |extra| extra.attempt);
         let then = match ask.again {
             _ if grant.last_try => AfterTry::Dead(env.now.wall_ms()),
             Again::Dead => AfterTry::Dead(env.now.wall_ms()),
@@ -299,7 +378,15 @@ impl Queue {
             },
         };
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(was, Effect::Nack { id: Bytes::of(ask.id), rev, then, error: bytes(ask.error) }))
+        Ok(ok(
+            was,
+            Effect::Nack {
+                id: Bytes::of(ask.id),
+                rev,
+                then,
+                error: bytes(ask.error),
+            },
+        ))
     }
 
     /// How long an order waits after its `attempt`-th try failed: `backoff-ms`,
@@ -308,31 +395,57 @@ impl Queue {
     fn backoff_ms(&self, defaults: &Defaults, id: &[u8], attempt: u32) -> u64 {
         let first = self.setting(Setting::BackoffMs, defaults);
         let max = self.setting(Setting::BackoffMsMax, defaults);
-        let doubled = first.saturating_mul(1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX));
+        let doubled = first.saturating_mul(
+            1_u64
+                .checked_shl(attempt.saturating_sub(1))
+                .unwrap_or(u64::MAX),
+        );
         let wait = doubled.min(max);
         // FNV-1a; any even spread does.
-        let hash = id.iter().chain(&attempt.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = id
+            .iter()
+            .chain(&attempt.to_le_bytes())
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         let jitter = wait / 10;
-        let offset = (hash >> 16).checked_rem(jitter.saturating_mul(2).saturating_add(1)).unwrap_or(0);
+        let offset = (hash >> 16)
+            .checked_rem(jitter.saturating_mul(2).saturating_add(1))
+            .unwrap_or(0);
         wait.saturating_sub(jitter).saturating_add(offset)
     }
 
     /// Decides `ORDER.RENEW`. O(1).
-    pub fn decide_renew<'a>(&self, env: &mut Env<'_>, ask: &Renew<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+    pub fn decide_renew<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Renew<'a>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, Some(ask.fence)) {
             Ok(grant) => grant,
             Err(outcome) => return Ok(no(was, outcome)),
         };
         let left = grant.end_mono.left(&env.now);
-        let wanted = if ask.shorten { ask.lease_ms.min(left) } else { ask.lease_ms.max(left) };
+        let wanted = if ask.shorten {
+            ask.lease_ms.min(left)
+        } else {
+            ask.lease_ms.max(left)
+        };
         let lease_ms = wanted.min(grant.cap_mono.left(&env.now));
         let end = env.now.wall_ms_ceil().plus(lease_ms);
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(was, Effect::Renew { id: Bytes::of(ask.id), rev, end }))
+        Ok(ok(
+            was,
+            Effect::Renew {
+                id: Bytes::of(ask.id),
+                rev,
+                end,
+            },
+        ))
     }
 
     /// Decides `ORDER.CLAIM`: takes the next orders in the order in which they
@@ -349,10 +462,16 @@ impl Queue {
             return Ok(Claimed::default());
         }
         let live_max = self.setting(Setting::MaxLeased, env.defaults);
-        let room = if live_max == 0 { u64::MAX } else { live_max.saturating_sub(u64::from(self.tally.claims)) };
+        let room = if live_max == 0 {
+            u64::MAX
+        } else {
+            live_max.saturating_sub(u64::from(self.tally.claims))
+        };
         let picks = match ask.pick {
             Pick::Id(id) => {
-                let found = self.meet(&env.now, id).filter(|met| met.state == State::Expired && room > 0);
+                let found = self
+                    .meet(&env.now, id)
+                    .filter(|met| met.state == State::Expired && room > 0);
                 found.map(|met| vec![met.i]).unwrap_or_default()
             }
             Pick::Next { count, .. } => self.pick(&env.now, u64::from(count).min(room) as usize),
@@ -360,16 +479,31 @@ impl Queue {
         if picks.is_empty() {
             return Ok(Claimed::default());
         }
-        let lease_ms = ask.lease_ms.unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));
+        let lease_ms = ask
+            .lease_ms
+            .unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));
         let lease_ms = lease_ms.min(env.defaults.lease_ms_max);
         let attempts_max = self.setting(Setting::MaxAttempts, env.defaults);
         let mut claimed = Claimed::default();
         let mut grants = Vec::with_capacity(picks.len());
         for i in &picks {
-            let fence = env.numbers.grant(env.now.wall_us, self.floor).ok_or(Error::NumbersUsedUp)?;
-            let attempt = self.store.rows.extra(*i).map_or(0, |extra| extra.attempt).saturating_add(1);
+            let fence = env
+                .numbers
+                .grant(env.now.wall_us, self.floor)
+                .ok_or(Error::NumbersUsedUp)?;
+            let attempt = self
+                .store
+                .rows
+                .extra(*i)
+                .map_or(0, |extra| extra.attempt)
+                .saturating_add(1);
             let last_try = attempts_max != 0 && u64::from(attempt) >= attempts_max;
-            grants.push(Granted { id: Bytes(self.store.rows.id(*i).to_vec().into()), fence, attempt, last_try });
+            grants.push(Granted {
+                id: Bytes(self.store.rows.id(*i).to_vec().into()),
+                fence,
+                attempt,
+                last_try,
+            });
             self.catch_up_announcing(*i, &env.now, &mut claimed);
         }
         claimed.effect = Some(Effect::Claim {
@@ -385,16 +519,26 @@ impl Queue {
     /// Notes what is still to be said of an order that is being claimed.
     fn catch_up_announcing(&mut self, i: u32, now: &Now, claimed: &mut Claimed) {
         use super::outcome::{Announcement, EventKind};
-        let Some(record) = self.store.rows.get(i) else { return };
+        let Some(record) = self.store.rows.get(i) else {
+            return;
+        };
         if record.is_announced() {
             return;
         }
         let id: Box<[u8]> = self.store.rows.id(i).into();
         if record.is_lapsed() {
-            claimed.announcements.push(Announcement { kind: EventKind::Lapsed, id: id.clone() });
+            claimed.announcements.push(Announcement {
+                kind: EventKind::Lapsed,
+                id: id.clone(),
+            });
         }
-        claimed.announcements.push(Announcement { kind: EventKind::Expired, id });
-        let late_us = now.wall_us.saturating_sub(self.claimable_since(i).0.saturating_mul(1000));
+        claimed.announcements.push(Announcement {
+            kind: EventKind::Expired,
+            id,
+        });
+        let late_us = now
+            .wall_us
+            .saturating_sub(self.claimable_since(i).0.saturating_mul(1000));
         self.meters.lateness.record(late_us);
     }
 
@@ -416,8 +560,10 @@ impl Queue {
                 }
             }
             let i = self.earlier(drawn, returned);
-            let Some(record) = self.store.rows.get(i) else { break };
-            let next = record.next;
+            let Some(record) = self.store.rows.get(i) else {
+                break;
+            };
+            let (next, has_payload) = (record.next, record.has_second());
             if i == drawn {
                 drawn = next;
             } else {
@@ -431,7 +577,10 @@ impl Queue {
             if state != State::Expired {
                 continue;
             }
-            payload_bytes = payload_bytes.saturating_add(self.store.rows.parts(i).1.map_or(0, <[u8]>::len));
+            if has_payload {
+                payload_bytes =
+                    payload_bytes.saturating_add(self.store.rows.parts(i).1.map_or(0, <[u8]>::len));
+            }
             if payload_bytes > CLAIM_BYTES_MAX && !picks.is_empty() {
                 break;
             }

@@ -78,7 +78,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
 pub const LIST_MAX: usize = 8192;
 
 /// Reads a list of at most [`LIST_MAX`] elements, making room as they come.
-fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     /// Room that is made at once: enough for most lists, little enough for any liar.
     const AT_ONCE_MAX: usize = 128;
     /// Takes the elements.
@@ -298,6 +300,9 @@ pub enum Effect<'a> {
         /// Its new payload; `None` keeps the one there is.
         #[serde(borrow)]
         payload: Option<Bytes<'a>>,
+        /// Somebody else than the last holder, whose lease is over, has written:
+        /// the last grant is forgotten.
+        ends_grant: bool,
     },
     /// Grants claims to one owner.
     Claim {

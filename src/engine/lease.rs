@@ -18,7 +18,12 @@ use crate::request::{Break, Lock, State, Unlock};
 impl Queue {
     /// Decides `ORDER.LOCK`. `queued`: other clients wait for this lock already,
     /// and nobody passes by them. O(1).
-    pub fn decide_lock<'a>(&self, env: &mut Env<'_>, ask: &Lock<'a>, queued: bool) -> Result<Decision<'a>, Error> {
+    pub fn decide_lock<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Lock<'a>,
+        queued: bool,
+    ) -> Result<Decision<'a>, Error> {
         let met = self.meet(&env.now, ask.id);
         let was = met.as_ref().map_or(State::Missing, |met| met.state);
         if let Some(met) = &met {
@@ -31,7 +36,7 @@ impl Queue {
             if met.is_leased() {
                 return self.lock_again(env, ask, met);
             }
-            if met.deadline.is_some_and(|deadline| deadline.is_due(&env.now)) {
+            if has_expired(met, &env.now) {
                 return Ok(no(was, Outcome::Expired));
             }
         }
@@ -43,7 +48,10 @@ impl Queue {
         }
         let cap_ms = self.lock_cap_ms(env, ask.max_ms);
         let lease_ms = ask.lease_ms.min(cap_ms);
-        let fence = env.numbers.grant(env.now.wall_us, self.floor).ok_or(Error::NumbersUsedUp)?;
+        let fence = env
+            .numbers
+            .grant(env.now.wall_us, self.floor)
+            .ok_or(Error::NumbersUsedUp)?;
         let effect = Effect::Lock {
             id: Bytes::of(ask.id),
             owner: Bytes::of(ask.owner),
@@ -60,32 +68,55 @@ impl Queue {
     /// queue's `lock-ms-max`, the server's `lease-ms-max`, whichever is shortest.
     fn lock_cap_ms(&self, env: &Env<'_>, max_ms: Option<u64>) -> u64 {
         let lock_ms_max = self.setting(Setting::LockMsMax, env.defaults);
-        max_ms.unwrap_or(u64::MAX).min(lock_ms_max).min(env.defaults.lease_ms_max)
+        max_ms
+            .unwrap_or(u64::MAX)
+            .min(lock_ms_max)
+            .min(env.defaults.lease_ms_max)
     }
 
     /// Whether a fingerprint says that this is another request than the one the
     /// record belongs to. Only compared where both sides have one.
     fn is_other_request(&self, met: &Met<'_>, fp: Option<&[u8]>) -> bool {
-        let stored = self.store.rows.extra(met.i).and_then(|extra| extra.fp.as_deref());
+        let stored = self
+            .store
+            .rows
+            .extra(met.i)
+            .and_then(|extra| extra.fp.as_deref());
         matches!((fp, stored), (Some(asked), Some(stored)) if asked != stored)
     }
 
     /// LOCK where there is a live lease: the caller's own lock is HELD, its lease
     /// never shortened and its cap kept; anything else is BUSY.
-    fn lock_again<'a>(&self, env: &mut Env<'_>, ask: &Lock<'a>, met: &Met<'_>) -> Result<Decision<'a>, Error> {
-        let Some(grant) = met.grant.filter(|grant| grant.kind == LeaseKind::Lock && *grant.owner == *ask.owner) else {
+    fn lock_again<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Lock<'a>,
+        met: &Met<'_>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(grant) = met
+            .grant
+            .filter(|grant| grant.kind == LeaseKind::Lock && *grant.owner == *ask.owner)
+        else {
             return Ok(no(met.state, Outcome::Busy));
         };
         let left = grant.end_mono.left(&env.now);
         let lease_ms = ask.lease_ms.min(grant.cap_mono.left(&env.now)).max(left);
-        let holds = if ask.reentrant { grant.holds.saturating_add(1) } else { grant.holds };
+        let holds = if ask.reentrant {
+            grant.holds.saturating_add(1)
+        } else {
+            grant.holds
+        };
         let effect = Effect::Hold {
             id: Bytes::of(ask.id),
             rev: Self::next_rev(env, met.rev)?,
             holds,
             end: env.now.wall_ms_ceil().plus(lease_ms),
         };
-        Ok(Decision { outcome: Outcome::Held, was: met.state, effect: Some(effect) })
+        Ok(Decision {
+            outcome: Outcome::Held,
+            was: met.state,
+            effect: Some(effect),
+        })
     }
 
     /// What a client that waits for a lock is told without a grant of its own;
@@ -98,22 +129,36 @@ impl Queue {
         if met.state == State::Finished {
             return Some(Outcome::Finished);
         }
-        met.deadline.is_some_and(|deadline| deadline.is_due(now)).then_some(Outcome::Expired)
+        has_expired(&met, now).then_some(Outcome::Expired)
     }
 
     /// The wall millisecond at which a client that waits for this lock may be
     /// told more, if nobody writes before: the end of the lease, or the deadline;
     /// `u64::MAX`: never. O(1).
     pub fn lock_wake(&self, now: &Now, id: &[u8]) -> u64 {
-        let Some(met) = self.meet(now, id) else { return 0 };
-        let lease = met.grant.map(|grant| now.wall_ms().plus(grant.end_mono.left(now)));
+        let Some(met) = self.meet(now, id) else {
+            return 0;
+        };
+        let lease = met
+            .grant
+            .map(|grant| now.wall_ms().plus(grant.end_mono.left(now)));
         let deadline = met.deadline.filter(|deadline| !deadline.is_due(now));
-        lease.into_iter().chain(deadline).min().map_or(u64::MAX, |wake| wake.0)
+        lease
+            .into_iter()
+            .chain(deadline)
+            .min()
+            .map_or(u64::MAX, |wake| wake.0)
     }
 
     /// Decides `ORDER.UNLOCK`. O(1). Of a claim it is a NACK without delay.
-    pub fn decide_unlock<'a>(&self, env: &mut Env<'_>, ask: &Unlock<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+    pub fn decide_unlock<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Unlock<'a>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, Some(ask.fence)) {
             Ok(grant) => grant,
@@ -124,16 +169,31 @@ impl Queue {
         if grant.kind == LeaseKind::Lock && grant.holds > 1 {
             let left = grant.end_mono.left(&env.now);
             let end = env.now.wall_ms_ceil().plus(left);
-            let effect = Effect::Hold { id, rev, holds: grant.holds.saturating_sub(1), end };
-            return Ok(Decision { outcome: Outcome::Held, was, effect: Some(effect) });
+            let effect = Effect::Hold {
+                id,
+                rev,
+                holds: grant.holds.saturating_sub(1),
+                end,
+            };
+            return Ok(Decision {
+                outcome: Outcome::Held,
+                was,
+                effect: Some(effect),
+            });
         }
         let ended = Self::ended(grant, &env.now);
         Ok(ok(was, Effect::Release { id, rev, ended }))
     }
 
     /// Decides `ORDER.BREAK`. O(1). Of a claim it counts as a failed try.
-    pub fn decide_break<'a>(&self, env: &mut Env<'_>, ask: &Break<'a>) -> Result<Decision<'a>, Error> {
-        let Some(met) = self.meet(&env.now, ask.id) else { return Ok(no(State::Missing, Outcome::Missing)) };
+    pub fn decide_break<'a>(
+        &self,
+        env: &mut Env<'_>,
+        ask: &Break<'a>,
+    ) -> Result<Decision<'a>, Error> {
+        let Some(met) = self.meet(&env.now, ask.id) else {
+            return Ok(no(State::Missing, Outcome::Missing));
+        };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, ask.fence) {
             Ok(grant) => grant,
@@ -141,7 +201,14 @@ impl Queue {
         };
         let rev = Self::next_rev(env, met.rev)?;
         let ended = Self::ended(grant, &env.now);
-        Ok(ok(was, Effect::Release { id: Bytes::of(ask.id), rev, ended }))
+        Ok(ok(
+            was,
+            Effect::Release {
+                id: Bytes::of(ask.id),
+                rev,
+                ended,
+            },
+        ))
     }
 
     /// The live grant with this fence, or why there is none: GONE where there is
@@ -169,4 +236,11 @@ impl Queue {
             LeaseKind::Claim => Ended::Claim(AfterTry::Now),
         }
     }
+}
+
+/// Whether it is too late for a lock: the deadline has come. An order that was
+/// tried since is past it too, also when the wall clock was set back meanwhile.
+fn has_expired(met: &Met<'_>, now: &Now) -> bool {
+    matches!(met.state, State::Retrying | State::Dead)
+        || met.deadline.is_some_and(|deadline| deadline.is_due(now))
 }

@@ -1460,6 +1460,12 @@ impl World {
             let record = self.records.get_mut(&n).unwrap();
             record.rev = rev;
             record.status = status;
+            if asked.fence.is_none() && record.deadline.is_some() && record.grant.is_some() {
+                record.since = record.since();
+                record.plain = false;
+                let grant = record.grant.take().unwrap();
+                record.dead |= grant.kind == LeaseKind::Claim && grant.last_try;
+            }
             if payload.is_some() {
                 record.payload = payload;
             }
@@ -2509,6 +2515,7 @@ fn any_effect(dice: &mut Dice, wall: u64) -> Effect<'static> {
             rev: number(dice),
             status: text(dice),
             payload: maybe(dice),
+            ends_grant: dice.chance(300),
         },
         4 | 5 => {
             let grants = (0..dice.below(4))

@@ -32,15 +32,22 @@ impl Numbers {
     }
 
     /// A number for a lease grant: `max(last + 1, now, floor + 1)`, larger than
-    /// every number of the queue and every grant of this server. `None` when the
-    /// number line is used up (a queue that was restored with a number just
-    /// below [`NUMBER_END`]).
+    /// every number of the queue and every grant of this server. Where the floor
+    /// is one that was not followed when it was learnt, the number stays a matter
+    /// of its queue too. `None` when the number line is used up (a queue that was
+    /// restored with a number just below [`NUMBER_END`]).
     pub fn grant(&mut self, now_us: u64, floor: u64) -> Option<u64> {
-        let number = self.last.saturating_add(1).max(now_us).max(floor.saturating_add(1));
+        let own = self.last.saturating_add(1).max(now_us);
+        let number = own.max(floor.saturating_add(1));
         if number >= NUMBER_END {
             return None;
         }
-        self.last = number;
+        if number == own {
+            self.last = number;
+        } else {
+            // Not followed: other queues would run ahead of the clock by it.
+            let _followed = self.learn(number, now_us);
+        }
         Some(number)
     }
 

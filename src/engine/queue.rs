@@ -163,7 +163,10 @@ impl Queue {
 
     /// Bytes it takes, itself included.
     pub fn bytes(&self) -> usize {
-        let notices = self.notices.as_ref().map_or(0, |notices| notices.iter().map(|id| id.len() + 16).sum());
+        let notices = self
+            .notices
+            .as_ref()
+            .map_or(0, |notices| notices.iter().map(|id| id.len() + 16).sum());
         size_of::<Self>()
             + size_of::<Meters>()
             + self.store.bytes()
@@ -176,7 +179,10 @@ impl Queue {
 
     /// What a setting comes to here.
     pub fn setting(&self, setting: Setting, defaults: &Defaults) -> u64 {
-        self.own.as_ref().and_then(|own| own.get(setting)).unwrap_or_else(|| defaults.get(setting))
+        self.own
+            .as_ref()
+            .and_then(|own| own.get(setting))
+            .unwrap_or_else(|| defaults.get(setting))
     }
 
     /// Counts an answer.
@@ -206,7 +212,9 @@ impl Queue {
 
     /// Whether it is paused.
     pub fn is_paused(&self, now: &Now) -> bool {
-        self.pause.as_ref().is_some_and(|pause| !pause.until.is_some_and(|until| until.is_due(now)))
+        self.pause
+            .as_ref()
+            .is_some_and(|pause| !pause.until.is_some_and(|until| until.is_due(now)))
     }
 
     /// The wake the scheduler has noted here.
@@ -232,7 +240,9 @@ impl Queue {
 
     /// Takes a record out of where it stands, before it is changed.
     pub(super) fn lift(&mut self, i: u32) {
-        let Some(record) = self.store.rows.get(i) else { return };
+        let Some(record) = self.store.rows.get(i) else {
+            return;
+        };
         let (place, announced) = (record.place(), record.is_announced());
         let rows = &mut self.store.rows;
         match place {
@@ -291,7 +301,9 @@ impl Queue {
     /// `loading`, orders whose deadline has passed go by deadline; else, by when
     /// they became claimable: now.
     pub(super) fn file(&mut self, i: u32, now: &Now, loading: bool) {
-        let Some(record) = self.store.rows.get(i) else { return };
+        let Some(record) = self.store.rows.get(i) else {
+            return;
+        };
         let (deadline, keep_end) = (record.deadline(), record.keep_end());
         let extra = self.store.rows.extra(i);
         let leased = extra.is_some_and(|extra| extra.grant.is_some());
@@ -305,11 +317,13 @@ impl Queue {
                 *count = count.saturating_add(1);
             }
             self.leases.insert(&mut ByLease(&mut self.store.rows), i);
-            let mono = self
-                .store
-                .rows
-                .extra(i)
-                .and_then(|extra| extra.grant.as_ref().map(|grant| grant.end_mono).or(extra.retry.map(|r| r.mono)));
+            let mono = self.store.rows.extra(i).and_then(|extra| {
+                extra
+                    .grant
+                    .as_ref()
+                    .map(|grant| grant.end_mono)
+                    .or(extra.retry.map(|r| r.mono))
+            });
             if let Some(mono) = mono {
                 self.hint_at(now.wall_ms().plus(mono.left(now)));
             }
@@ -337,7 +351,8 @@ impl Queue {
     /// Files a record by its deadline.
     fn file_deadline(&mut self, i: u32, deadline: WallMs) {
         self.stand(i, Place::Deadlines);
-        self.deadlines.insert(&mut ByDeadline(&mut self.store.rows), i);
+        self.deadlines
+            .insert(&mut ByDeadline(&mut self.store.rows), i);
         self.hint_at(deadline);
     }
 
@@ -346,7 +361,10 @@ impl Queue {
         self.stand(i, Place::Keeps);
         self.keeps.insert(&mut ByKeep(&mut self.store.rows), i);
         let rows = &self.store.rows;
-        let end = rows.get(i).and_then(Record::keep_end).or_else(|| rows.grant(i).map(|grant| grant.end));
+        let end = rows
+            .get(i)
+            .and_then(Record::keep_end)
+            .or_else(|| rows.grant(i).map(|grant| grant.end));
         self.hint_at(forget_wake(end.unwrap_or_default()));
     }
 
@@ -376,11 +394,20 @@ impl Queue {
         }
         self.seen = now.wall_ms();
         let mut due = Vec::new();
-        while self.leases.first_time(&SeeLease(&self.store.rows)).is_some_and(|first| first <= now.mono_ms().0) {
+        while self
+            .leases
+            .first_time(&SeeLease(&self.store.rows))
+            .is_some_and(|first| first <= now.mono_ms().0)
+        {
             if !more() {
                 return false;
             }
-            self.leases.take_due(&mut ByLease(&mut self.store.rows), now.mono_ms().0, STEP, &mut due);
+            self.leases.take_due(
+                &mut ByLease(&mut self.store.rows),
+                now.mono_ms().0,
+                STEP,
+                &mut due,
+            );
             if due.is_empty() {
                 break;
             }
@@ -424,10 +451,14 @@ impl Queue {
     }
 
     /// Puts a record whose lease or retry wait has ended where that leads.
-    fn settle(&mut self, i: u32, now: &Now) {
-        let Some(record) = self.store.rows.get(i) else { return };
+    pub(super) fn settle(&mut self, i: u32, now: &Now) {
+        let Some(record) = self.store.rows.get(i) else {
+            return;
+        };
         let deadline = record.deadline();
-        let Some(extra) = self.store.rows.extra(i) else { return };
+        let Some(extra) = self.store.rows.extra(i) else {
+            return;
+        };
         let retry_at = extra.retry.map(|retry| retry.at);
         let Some(grant) = &extra.grant else {
             self.file_returned(i, retry_at.unwrap_or_default());
@@ -483,7 +514,9 @@ impl Queue {
     /// Since when an order of `Drawn` or `Returned` has been claimable.
     pub(super) fn claimable_since(&self, i: u32) -> WallMs {
         let rows = &self.store.rows;
-        let Some(record) = rows.get(i) else { return WallMs(0) };
+        let Some(record) = rows.get(i) else {
+            return WallMs(0);
+        };
         match record.place() {
             Place::Returned => rows.extra(i).map_or(WallMs(0), |extra| extra.ready_at),
             _ => record.deadline().unwrap_or_default(),
@@ -505,7 +538,9 @@ impl Queue {
     /// Puts a record that is no longer due (the wall clock was set back) back
     /// into the wheel.
     pub(super) fn refile(&mut self, i: u32) {
-        let Some(deadline) = self.store.rows.get(i).and_then(Record::deadline) else { return };
+        let Some(deadline) = self.store.rows.get(i).and_then(Record::deadline) else {
+            return;
+        };
         self.lift(i);
         self.file_deadline(i, deadline);
     }
@@ -529,13 +564,19 @@ impl Queue {
         self.drawn.unannounced() > 0
             || self.returned.unannounced() > 0
             || self.dead.unannounced() > 0
-            || self.notices.as_ref().is_some_and(|notices| !notices.is_empty())
+            || self
+                .notices
+                .as_ref()
+                .is_some_and(|notices| !notices.is_empty())
     }
 
     /// How many orders are to be announced and were not yet.
     pub fn announce_backlog(&self, now: &Now) -> u64 {
-        let due = self.deadlines.count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
-        let lists = self.drawn.unannounced() + self.returned.unannounced() + self.dead.unannounced();
+        let due = self
+            .deadlines
+            .count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
+        let lists =
+            self.drawn.unannounced() + self.returned.unannounced() + self.dead.unannounced();
         (due + lists + self.notices.as_ref().map_or(0, |notices| notices.len())) as u64
     }
 
@@ -546,8 +587,15 @@ impl Queue {
             return;
         }
         for _ in 0..max {
-            if let Some(id) = self.notices.as_mut().and_then(|notices| notices.pop_front()) {
-                out.push(Announcement { kind: EventKind::Lapsed, id });
+            if let Some(id) = self
+                .notices
+                .as_mut()
+                .and_then(|notices| notices.pop_front())
+            {
+                out.push(Announcement {
+                    kind: EventKind::Lapsed,
+                    id,
+                });
                 continue;
             }
             self.notices = None;
@@ -579,19 +627,57 @@ impl Queue {
 
     /// Says what there is to say of one record and marks it announced.
     pub(super) fn announced(&mut self, i: u32, now: &Now, out: &mut Vec<Announcement>) {
-        let Some(record) = self.store.rows.get_mut(i) else { return };
+        let Some(record) = self.store.rows.get_mut(i) else {
+            return;
+        };
         record.set_announced(true);
         let (lapsed, place) = (record.is_lapsed(), record.place());
         let id: Box<[u8]> = self.store.rows.id(i).into();
         if lapsed {
-            out.push(Announcement { kind: EventKind::Lapsed, id: id.clone() });
+            out.push(Announcement {
+                kind: EventKind::Lapsed,
+                id: id.clone(),
+            });
         }
         if place == Place::Drawn {
             let since = self.claimable_since(i);
-            self.meters.lateness.record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
+            self.meters
+                .lateness
+                .record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
         }
-        let kind = if place == Place::Dead { EventKind::Dead } else { EventKind::Expired };
+        let kind = if place == Place::Dead {
+            EventKind::Dead
+        } else {
+            EventKind::Expired
+        };
         out.push(Announcement { kind, id });
+    }
+
+    /// Takes what is still to be said of this order's lock that has lapsed, so
+    /// that it can be said before the next grant or before the record goes.
+    /// Nothing while paused. O(1) but for what other locks' ends wait to be said.
+    pub fn take_lapse(&mut self, now: &Now, id: &[u8]) -> Option<Announcement> {
+        if self.is_paused(now) {
+            return None;
+        }
+        let noted = self.notices.as_mut().and_then(|notices| {
+            let at = notices.iter().position(|noted| **noted == *id)?;
+            notices.remove(at)
+        });
+        let is_lapsed_reservation = || {
+            let i = self.store.find(id)?;
+            let (rows, record) = (&self.store.rows, self.store.rows.get(i)?);
+            let grant = rows.grant(i)?;
+            let is_one = record.deadline().is_none()
+                && record.keep_end().is_none()
+                && grant.end_mono.is_over(now);
+            is_one.then(|| id.into())
+        };
+        let id = noted.or_else(is_lapsed_reservation)?;
+        Some(Announcement {
+            kind: EventKind::Lapsed,
+            id,
+        })
     }
 
     /// Counts everything unclaimed as not announced, after a promotion. O(n) in
@@ -616,14 +702,24 @@ impl Queue {
     /// What is to be removed now, as one effect of at most `max` ids: finished
     /// orders past their keep end, reserved ids past their lock, dead orders
     /// above `dead-max`; or the end of a pause.
-    pub fn due_forget(&mut self, now: &Now, defaults: &Defaults, max: usize) -> Option<Effect<'static>> {
+    pub fn due_forget(
+        &mut self,
+        now: &Now,
+        defaults: &Defaults,
+        max: usize,
+    ) -> Option<Effect<'static>> {
         if let Some(pause) = &self.pause
             && pause.until.is_some_and(|until| until.is_due(now))
         {
-            return Some(Effect::Pause { on: false, until: None, reason: Bytes::of(b"") });
+            return Some(Effect::Pause {
+                on: false,
+                until: None,
+                reason: Bytes::of(b""),
+            });
         }
         let mut handles = Vec::new();
-        self.keeps.first_n(&SeeKeep(&self.store.rows), 0, max, &mut handles);
+        self.keeps
+            .first_n(&SeeKeep(&self.store.rows), 0, max, &mut handles);
         handles.retain(|i| self.store.rows.state(*i, now) == State::Missing);
         if handles.is_empty() {
             let dead_max = self.setting(Setting::DeadMax, defaults);
@@ -634,7 +730,10 @@ impl Queue {
         if handles.is_empty() {
             return None;
         }
-        let ids = handles.iter().map(|i| Bytes(self.store.rows.id(*i).to_vec().into())).collect();
+        let ids = handles
+            .iter()
+            .map(|i| Bytes(self.store.rows.id(*i).to_vec().into()))
+            .collect();
         Some(Effect::Forget { ids })
     }
 
@@ -642,10 +741,13 @@ impl Queue {
     /// a value that has passed means now. On a replica only leases count: it
     /// announces, grants and forgets nothing.
     pub fn next_wake(&mut self, now: &Now, primary: bool) -> Option<WallMs> {
-        let leases = self.leases.first_time(&SeeLease(&self.store.rows)).map(|mono| {
-            let left = super::time::MonoMs(mono).left(now);
-            now.wall_ms().plus(left)
-        });
+        let leases = self
+            .leases
+            .first_time(&SeeLease(&self.store.rows))
+            .map(|mono| {
+                let left = super::time::MonoMs(mono).left(now);
+                now.wall_ms().plus(left)
+            });
         if !primary {
             return leases;
         }
@@ -657,14 +759,26 @@ impl Queue {
             if self.has_unannounced() || self.pause.is_some() {
                 return Some(WallMs(0));
             }
-            sooner(self.deadlines.first_time(&SeeDeadline(&self.store.rows)).map(WallMs));
+            sooner(
+                self.deadlines
+                    .first_time(&SeeDeadline(&self.store.rows))
+                    .map(WallMs),
+            );
         }
-        sooner(self.keeps.first_time(&SeeKeep(&self.store.rows)).map(|end| forget_wake(WallMs(end))));
+        sooner(
+            self.keeps
+                .first_time(&SeeKeep(&self.store.rows))
+                .map(|end| forget_wake(WallMs(end))),
+        );
         wake
     }
 }
 
 /// When a record that ends at `end` is forgotten.
 fn forget_wake(end: WallMs) -> WallMs {
-    WallMs(end.0.div_ceil(FORGET_EVERY_MS).saturating_mul(FORGET_EVERY_MS))
+    WallMs(
+        end.0
+            .div_ceil(FORGET_EVERY_MS)
+            .saturating_mul(FORGET_EVERY_MS),
+    )
 }

@@ -96,7 +96,14 @@ pub struct Record {
 impl Record {
     /// A record without deadline, status 0, rev 0.
     pub const fn new(tag: u8, body: u32) -> Self {
-        Self { head: (TIME_NONE << TIME_SHIFT) | tag as u64, mark: 0, prev: NIL, next: NIL, hash_next: NIL, body }
+        Self {
+            head: (TIME_NONE << TIME_SHIFT) | tag as u64,
+            mark: 0,
+            prev: NIL,
+            next: NIL,
+            hash_next: NIL,
+            body,
+        }
     }
 
     /// Eight bits of the id's hash, so that most foreign records of a chain are
@@ -186,7 +193,11 @@ impl Record {
     /// The 48 bits of time, whatever they mean.
     const fn time(&self) -> Option<WallMs> {
         let time = self.head >> TIME_SHIFT;
-        if time == TIME_NONE { None } else { Some(WallMs(time)) }
+        if time == TIME_NONE {
+            None
+        } else {
+            Some(WallMs(time))
+        }
     }
 
     /// Replaces the 48 bits of time.
@@ -201,7 +212,11 @@ impl Record {
 
     /// The deadline; a finished order has none.
     pub const fn deadline(&self) -> Option<WallMs> {
-        if self.is_finished() { None } else { self.time() }
+        if self.is_finished() {
+            None
+        } else {
+            self.time()
+        }
     }
 
     /// Sets or clears the deadline and takes the finish mark off.
@@ -212,7 +227,11 @@ impl Record {
 
     /// When a finished order is forgotten.
     pub const fn keep_end(&self) -> Option<WallMs> {
-        if self.is_finished() { self.time() } else { None }
+        if self.is_finished() {
+            self.time()
+        } else {
+            None
+        }
     }
 
     /// Puts the finish mark on; the deadline is gone.
@@ -345,7 +364,10 @@ impl Extra {
     /// order that shares it).
     pub fn boxed_bytes(&self) -> usize {
         let text = |b: &Option<Box<[u8]>>| b.as_ref().map_or(0, |b| b.len());
-        text(&self.error) + text(&self.fp) + text(&self.status) + self.grant.as_ref().map_or(0, |g| g.owner.len())
+        text(&self.error)
+            + text(&self.fp)
+            + text(&self.status)
+            + self.grant.as_ref().map_or(0, |g| g.owner.len())
     }
 }
 
@@ -380,9 +402,17 @@ mod tests {
         assert_eq!(record.rev(), (1 << 52) - 1);
         assert_eq!(record.status(), 4095);
         assert_eq!(record.place(), Place::Returned);
-        assert!(record.has_extra() && record.is_announced() && !record.has_second() && !record.is_lapsed());
+        assert!(
+            record.has_extra()
+                && record.is_announced()
+                && !record.has_second()
+                && !record.is_lapsed()
+        );
         record.set_finished(WallMs(u64::MAX));
-        assert_eq!((record.deadline(), record.keep_end()), (None, Some(WallMs(TIME_MAX))));
+        assert_eq!(
+            (record.deadline(), record.keep_end()),
+            (None, Some(WallMs(TIME_MAX)))
+        );
         record.set_deadline(None);
         assert_eq!((record.deadline(), record.keep_end()), (None, None));
         assert_eq!(record.next_vacant(), None);

@@ -18,12 +18,19 @@ impl Queue {
     pub fn for_each_saved(&self, sink: &mut dyn FnMut(&Effect<'_>) -> bool) {
         for (name, value) in self.own.iter().flat_map(|own| own.each()) {
             let value = Some(Bytes::of(&value));
-            if !sink(&Effect::Configure { name: Bytes::of(name), value }) {
+            if !sink(&Effect::Configure {
+                name: Bytes::of(name),
+                value,
+            }) {
                 return;
             }
         }
         if let Some(pause) = &self.pause
-            && !sink(&Effect::Pause { on: true, until: pause.until, reason: Bytes::of(&pause.reason) })
+            && !sink(&Effect::Pause {
+                on: true,
+                until: pause.until,
+                reason: Bytes::of(&pause.reason),
+            })
         {
             return;
         }
@@ -44,7 +51,8 @@ impl Queue {
                 at = rows.next(at);
             }
         }
-        self.deadlines.for_each_in_order(&SeeDeadline(rows), &mut save);
+        self.deadlines
+            .for_each_in_order(&SeeDeadline(rows), &mut save);
         self.leases.for_each_in_order(&SeeLease(rows), &mut save);
         self.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
     }
@@ -57,23 +65,30 @@ impl Queue {
         let extra = rows.extra(i);
         let second = second.map(Bytes::of);
         let life = match record.keep_end() {
-            Some(keep_end) => WholeLife::Finished { keep_end, result: second },
+            Some(keep_end) => WholeLife::Finished {
+                keep_end,
+                result: second,
+            },
             None => WholeLife::Open {
                 deadline: record.deadline(),
                 payload: second,
                 retry_at: extra.and_then(|extra| extra.retry).map(|retry| retry.at),
                 dead_at: extra.and_then(|extra| extra.dead_at),
                 attempt: extra.map_or(0, |extra| extra.attempt),
-                error: extra.and_then(|extra| extra.error.as_deref()).map(Bytes::of),
-                grant: extra.and_then(|extra| extra.grant.as_ref()).map(|grant| WholeGrant {
-                    kind: grant.kind,
-                    owner: Bytes::of(&grant.owner),
-                    fence: grant.fence,
-                    end: grant.end,
-                    cap: grant.cap,
-                    holds: grant.holds,
-                    last_try: grant.last_try,
-                }),
+                error: extra
+                    .and_then(|extra| extra.error.as_deref())
+                    .map(Bytes::of),
+                grant: extra
+                    .and_then(|extra| extra.grant.as_ref())
+                    .map(|grant| WholeGrant {
+                        kind: grant.kind,
+                        owner: Bytes::of(&grant.owner),
+                        fence: grant.fence,
+                        end: grant.end,
+                        cap: grant.cap,
+                        holds: grant.holds,
+                        last_try: grant.last_try,
+                    }),
             },
         };
         Some(Whole {

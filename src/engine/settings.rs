@@ -83,7 +83,9 @@ impl Setting {
 
     /// The setting of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|setting| setting.name().as_bytes() == name)
+        Self::ALL
+            .into_iter()
+            .find(|setting| setting.name().as_bytes() == name)
     }
 }
 
@@ -101,14 +103,20 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Self {
-        Self { values: Setting::ALL.map(Setting::default_value), lease_ms_max: 86_400_000 }
+        Self {
+            values: Setting::ALL.map(Setting::default_value),
+            lease_ms_max: 86_400_000,
+        }
     }
 }
 
 impl Defaults {
     /// The default of a setting.
     pub fn get(&self, setting: Setting) -> u64 {
-        self.values.get(setting as usize).copied().unwrap_or_else(|| setting.default_value())
+        self.values
+            .get(setting as usize)
+            .copied()
+            .unwrap_or_else(|| setting.default_value())
     }
 
     /// Changes the default of a setting.
@@ -167,10 +175,15 @@ impl Own {
             self.transitions = value.map(Into::into);
             return true;
         }
-        let Some(setting) = Setting::from_name(name) else { return false };
+        let Some(setting) = Setting::from_name(name) else {
+            return false;
+        };
         let value = match value {
             None => None,
-            Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()) {
+            Some(text) => match std::str::from_utf8(text)
+                .ok()
+                .and_then(|text| text.parse().ok())
+            {
                 Some(value) => Some(value),
                 None => return false,
             },
@@ -188,17 +201,26 @@ impl Own {
 
     /// Each setting that is set, as name and text.
     pub fn each(&self) -> impl Iterator<Item = (&'static [u8], Vec<u8>)> {
-        let numbers = Setting::ALL
-            .into_iter()
-            .filter_map(|setting| Some((setting.name().as_bytes(), self.get(setting)?.to_string().into_bytes())));
-        numbers.chain(self.transitions.iter().map(|text| (TRANSITIONS, text.to_vec())))
+        let numbers = Setting::ALL.into_iter().filter_map(|setting| {
+            Some((
+                setting.name().as_bytes(),
+                self.get(setting)?.to_string().into_bytes(),
+            ))
+        });
+        numbers.chain(
+            self.transitions
+                .iter()
+                .map(|text| (TRANSITIONS, text.to_vec())),
+        )
     }
 
     /// Whether the status may change from `from` to `to`: it stays the same, no
     /// changes are listed, or this one is (`from>to`, separated by spaces).
     /// O(length of the list).
     pub fn allows(&self, from: &[u8], to: &[u8]) -> bool {
-        let Some(list) = &self.transitions else { return true };
+        let Some(list) = &self.transitions else {
+            return true;
+        };
         from == to
             || list.split(|byte| *byte == b' ').any(|change| {
                 let mut sides = change.splitn(2, |byte| *byte == b'>');

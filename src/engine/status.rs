@@ -63,7 +63,10 @@ impl Statuses {
             }
             return code;
         }
-        let entry = Entry { name: name.into(), records: 1 };
+        let entry = Entry {
+            name: name.into(),
+            records: 1,
+        };
         let code = self.free_code();
         let used = self.entries.len();
         match self.entries.get_mut(usize::from(code).wrapping_sub(1)) {
@@ -76,7 +79,11 @@ impl Statuses {
             }
             None => return OWN,
         }
-        let code = if code == 0 { self.entries.len() as u16 } else { code };
+        let code = if code == 0 {
+            self.entries.len() as u16
+        } else {
+            code
+        };
         if self.entries.len() > LIST_MAX {
             self.remember(name, code);
         }
@@ -96,7 +103,11 @@ impl Statuses {
     fn free_code(&mut self) -> u16 {
         match &mut self.by_name {
             Some(names) => names.free.pop().unwrap_or(0),
-            None => self.entries.iter().position(|entry| entry.records == 0).map_or(0, |at| at as u16 + 1),
+            None => self
+                .entries
+                .iter()
+                .position(|entry| entry.records == 0)
+                .map_or(0, |at| at as u16 + 1),
         }
     }
 
@@ -119,7 +130,12 @@ impl Statuses {
 
     /// Gives a reference back.
     pub fn release(&mut self, code: u16) {
-        let Some(entry) = usize::from(code).checked_sub(1).and_then(|at| self.entries.get_mut(at)) else { return };
+        let Some(entry) = usize::from(code)
+            .checked_sub(1)
+            .and_then(|at| self.entries.get_mut(at))
+        else {
+            return;
+        };
         entry.records = entry.records.saturating_sub(1);
         if entry.records == 0 {
             let name = std::mem::take(&mut entry.name);
@@ -133,7 +149,9 @@ impl Statuses {
     /// Heap bytes, O(n) in the number of statuses, at most 4094.
     pub fn bytes(&self) -> usize {
         let texts: usize = self.entries.iter().map(|entry| entry.name.len()).sum();
-        let tree = self.by_name.as_ref().map_or(0, |names| texts + names.codes.len() * 32 + names.free.capacity() * 2);
+        let tree = self.by_name.as_ref().map_or(0, |names| {
+            texts + names.codes.len() * 32 + names.free.capacity() * 2
+        });
         self.entries.capacity() * size_of::<Entry>() + texts + tree
     }
 }
@@ -153,7 +171,11 @@ mod tests {
         assert_eq!(statuses.name(unpaid), b"unpaid");
         statuses.release(unpaid);
         assert_eq!(statuses.name(unpaid), b"");
-        assert_eq!(statuses.acquire(b"paid"), unpaid, "a free code is used again");
+        assert_eq!(
+            statuses.acquire(b"paid"),
+            unpaid,
+            "a free code is used again"
+        );
         let mut codes = std::collections::HashSet::from([unpaid]);
         for n in 0..4093_u32 {
             let code = statuses.acquire(n.to_string().as_bytes());

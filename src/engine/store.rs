@@ -1,6 +1,7 @@
 //! The records of a queue and the tables they live in: slab, arena, extras,
 //! index by id, statuses. Knows what a record is made of, nothing of time.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
 use super::arena::Arena;
@@ -17,11 +18,8 @@ use crate::request::State;
 /// The largest payload or result, whatever the server's settings say.
 pub const SECOND_BYTES_MAX: usize = 8 << 20;
 
-/// Above so many records or bytes a queue takes no new order: handles are 32
-/// bits wide.
+/// Above so many records a queue takes no new order: handles are 32 bits wide.
 const RECORDS_MAX: usize = 1 << 31;
-/// See [`RECORDS_MAX`]; the arena addresses 32 GiB.
-const ARENA_BYTES_MAX: usize = 28 << 30;
 
 /// The tables that records and their parts live in.
 #[derive(Debug)]
@@ -47,11 +45,47 @@ pub struct Store {
     statuses: Statuses,
     /// Heap bytes of what extras hold.
     boxed_bytes: usize,
+    /// The last id that was looked for.
+    recent: Cell<Recent>,
+}
+
+/// An id, its hash, and what was found under it. One command looks for its id up
+/// to four times (decide, apply, reply); this makes it one hash and one lookup.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    /// The id; longer ones are not remembered.
+    id: [u8; RECENT_BYTES],
+    /// Length of the id; 0: nothing is remembered.
+    len: u8,
+    /// Its hash.
+    hash: u64,
+    /// The record, [`NIL`] if there is none.
+    found: u32,
+}
+
+/// The longest id that is remembered.
+const RECENT_BYTES: usize = 40;
+
+impl Recent {
+    /// Nothing.
+    const NONE: Self = Self {
+        id: [0; RECENT_BYTES],
+        len: 0,
+        hash: 0,
+        found: NIL,
+    };
+
+    /// Whether this is about `id`.
+    fn is(&self, id: &[u8]) -> bool {
+        self.len != 0 && self.id.get(..usize::from(self.len)) == Some(id)
+    }
 }
 
 /// Splits a block into id and, where there is one, the second part.
 fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
-    let Some((&id_len, mut rest)) = block.split_first() else { return (&[], None) };
+    let Some((&id_len, mut rest)) = block.split_first() else {
+        return (&[], None);
+    };
     let mut second_len = 0_usize;
     if has_second {
         let mut shift = 0;
@@ -64,8 +98,13 @@ fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
             }
         }
     }
-    let (id, rest) = rest.split_at_checked(usize::from(id_len)).unwrap_or((&[], &[]));
-    (id, has_second.then(|| rest.get(..second_len).unwrap_or(&[])))
+    let (id, rest) = rest
+        .split_at_checked(usize::from(id_len))
+        .unwrap_or((&[], &[]));
+    (
+        id,
+        has_second.then(|| rest.get(..second_len).unwrap_or(&[])),
+    )
 }
 
 /// The length of a second part as it stands in a block: seven bits a byte, the
@@ -115,7 +154,9 @@ impl Rows {
 
     /// Id and second part (payload, or result when finished).
     pub fn parts(&self, i: u32) -> (&[u8], Option<&[u8]>) {
-        let Some(record) = self.slab.get(i) else { return (&[], None) };
+        let Some(record) = self.slab.get(i) else {
+            return (&[], None);
+        };
         split_block(self.arena.get(self.bytes_of(record)), record.has_second())
     }
 
@@ -130,15 +171,23 @@ impl Rows {
         if !record.has_extra() {
             return record.body;
         }
-        self.extras.get(record.body).map_or(NIL, |extra| extra.bytes)
+        self.extras
+            .get(record.body)
+            .map_or(NIL, |extra| extra.bytes)
     }
 
     /// The state at a moment: a function of record and clocks alone. The first
     /// line that fits; see DESIGN in the README.
     pub fn state(&self, i: u32, now: &Now) -> State {
-        let Some(record) = self.slab.get(i) else { return State::Missing };
+        let Some(record) = self.slab.get(i) else {
+            return State::Missing;
+        };
         if let Some(keep_end) = record.keep_end() {
-            return if keep_end.is_due(now) { State::Missing } else { State::Finished };
+            return if keep_end.is_due(now) {
+                State::Missing
+            } else {
+                State::Finished
+            };
         }
         let deadline = record.deadline();
         if record.has_extra()
@@ -146,7 +195,11 @@ impl Rows {
         {
             let ended_last_try = match &extra.grant {
                 Some(grant) if !grant.end_mono.is_over(now) => {
-                    return if deadline.is_some() { State::Leased } else { State::Reserved };
+                    return if deadline.is_some() {
+                        State::Leased
+                    } else {
+                        State::Reserved
+                    };
                 }
                 Some(grant) => grant.kind == LeaseKind::Claim && grant.last_try,
                 None => false,
@@ -303,14 +356,22 @@ linked_see!(SeeDeadline => filed_deadline, SeeLease => filed_lease, SeeKeep => f
 
 /// What a record is filed under in the wheel of deadlines: its deadline.
 fn filed_deadline(rows: &Rows, i: u32) -> u64 {
-    rows.get(i).and_then(Record::deadline).map_or(0, |deadline| deadline.0)
+    rows.get(i)
+        .and_then(Record::deadline)
+        .map_or(0, |deadline| deadline.0)
 }
 
 /// What a record is filed under in the wheel of leases: the end of its lease,
 /// else of its retry wait.
 fn filed_lease(rows: &Rows, i: u32) -> u64 {
     rows.extra(i)
-        .and_then(|extra| extra.grant.as_ref().map(|grant| grant.end_mono).or(extra.retry.map(|retry| retry.mono)))
+        .and_then(|extra| {
+            extra
+                .grant
+                .as_ref()
+                .map(|grant| grant.end_mono)
+                .or(extra.retry.map(|retry| retry.mono))
+        })
         .map_or(0, |mono| mono.0)
 }
 
@@ -319,39 +380,77 @@ fn filed_lease(rows: &Rows, i: u32) -> u64 {
 fn filed_keep(rows: &Rows, i: u32) -> u64 {
     let keep_end = rows.get(i).and_then(Record::keep_end);
     // 1 at least: a walk that starts after 0 finds all.
-    keep_end.or_else(|| rows.grant(i).map(|grant| grant.end)).map_or(1, |end| end.0.max(1))
+    keep_end
+        .or_else(|| rows.grant(i).map(|grant| grant.end))
+        .map_or(1, |end| end.0.max(1))
 }
 
 impl Store {
     /// An empty store; allocates nothing.
     pub fn new(hasher: &RandomState) -> Self {
-        let rows =
-            Rows { slab: Slab::default(), arena: Arena::default(), extras: Slab::default(), hasher: hasher.clone() };
-        Self { rows, index: Index::default(), statuses: Statuses::default(), boxed_bytes: 0 }
+        let rows = Rows {
+            slab: Slab::default(),
+            arena: Arena::default(),
+            extras: Slab::default(),
+            hasher: hasher.clone(),
+        };
+        Self {
+            rows,
+            index: Index::default(),
+            statuses: Statuses::default(),
+            boxed_bytes: 0,
+            recent: Cell::new(Recent::NONE),
+        }
     }
 
     /// The record with this id. O(1).
     pub fn find(&self, id: &[u8]) -> Option<u32> {
-        let hash = self.rows.hasher.hash_one(id);
-        self.index.find(&self.rows, hash, |i| self.rows.id(i) == id)
+        let recent = self.look_up(id);
+        (recent.found != NIL).then_some(recent.found)
     }
 
-    /// Whether another record fits.
+    /// Hash and record of an id.
+    fn look_up(&self, id: &[u8]) -> Recent {
+        let recent = self.recent.get();
+        if recent.is(id) {
+            return recent;
+        }
+        let hash = self.rows.hasher.hash_one(id);
+        let found = self
+            .index
+            .find(&self.rows, hash, |i| self.rows.id(i) == id)
+            .unwrap_or(NIL);
+        let mut recent = Recent {
+            hash,
+            found,
+            ..Recent::NONE
+        };
+        if let (Some(to), Ok(len)) = (recent.id.get_mut(..id.len()), u8::try_from(id.len())) {
+            to.copy_from_slice(id);
+            recent.len = len;
+            self.recent.set(recent);
+        }
+        recent
+    }
+
+    /// Whether another record, or a new payload, fits.
     pub fn has_room(&self) -> bool {
-        self.rows.len() < RECORDS_MAX && self.rows.arena.bytes() < ARENA_BYTES_MAX
+        self.rows.len() < RECORDS_MAX && !self.rows.arena.is_nearly_full()
     }
 
     /// Makes a record with this id, which must not have one. O(1). `None` when
     /// the store is full.
     pub fn create(&mut self, id: &[u8]) -> Option<u32> {
         let id_len = u8::try_from(id.len()).ok()?;
-        let hash = self.rows.hasher.hash_one(id);
+        let recent = self.look_up(id);
+        let hash = recent.hash;
         let bytes = self.rows.arena.insert(&[&[id_len], id])?;
         let Some(i) = self.rows.slab.insert(Record::new(tag_of(hash), bytes)) else {
             self.rows.arena.remove(bytes);
             return None;
         };
         self.index.insert(&mut self.rows, hash, i);
+        self.recent.set(Recent { found: i, ..recent });
         Some(i)
     }
 
@@ -359,8 +458,14 @@ impl Store {
     pub fn remove(&mut self, i: u32) {
         self.clear_extra(i);
         self.set_status(i, b"");
-        let hash = self.rows.hash_of(i);
+        let recent = self.recent.get();
+        let hash = if recent.found == i && recent.len != 0 {
+            recent.hash
+        } else {
+            self.rows.hash_of(i)
+        };
         self.index.remove(&mut self.rows, hash, i);
+        self.recent.set(Recent::NONE);
         if let Some(record) = self.rows.slab.remove(i) {
             self.rows.arena.remove(record.body);
         }
@@ -369,14 +474,20 @@ impl Store {
     /// The status of a record.
     pub fn status(&self, i: u32) -> &[u8] {
         match self.rows.get(i).map_or(0, Record::status) {
-            OWN => self.rows.extra(i).and_then(|extra| extra.status.as_deref()).unwrap_or(&[]),
+            OWN => self
+                .rows
+                .extra(i)
+                .and_then(|extra| extra.status.as_deref())
+                .unwrap_or(&[]),
             code => self.statuses.name(code),
         }
     }
 
     /// Sets the status of a record.
     pub fn set_status(&mut self, i: u32, status: &[u8]) {
-        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        let Some(record) = self.rows.slab.get_mut(i) else {
+            return;
+        };
         let old = record.status();
         if old != OWN && self.statuses.name(old) == status {
             return;
@@ -396,7 +507,9 @@ impl Store {
     /// Replaces the second part of a record's bytes. The id stays. On failure
     /// (store full) the second part is gone and the id stays.
     pub fn set_second(&mut self, i: u32, second: Option<&[u8]>) {
-        let Some(record) = self.rows.slab.get(i) else { return };
+        let Some(record) = self.rows.slab.get(i) else {
+            return;
+        };
         if !record.has_second() && second.is_none() {
             return;
         }
@@ -411,13 +524,21 @@ impl Store {
         let id = copy.get(..len).unwrap_or(&[]);
         self.rows.arena.remove(old);
         let head = [len as u8];
-        let made = second.filter(|second| second.len() <= SECOND_BYTES_MAX).and_then(|second| {
-            let (bytes, used) = length_bytes(second.len());
-            self.rows.arena.insert(&[&head, bytes.get(..used)?, id, second])
-        });
+        let made = second
+            .filter(|second| second.len() <= SECOND_BYTES_MAX)
+            .and_then(|second| {
+                let (bytes, used) = length_bytes(second.len());
+                self.rows
+                    .arena
+                    .insert(&[&head, bytes.get(..used)?, id, second])
+            });
         let has_second = made.is_some();
-        let handle = made.or_else(|| self.rows.arena.insert(&[&head, id])).unwrap_or(NIL);
-        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        let handle = made
+            .or_else(|| self.rows.arena.insert(&[&head, id]))
+            .unwrap_or(NIL);
+        let Some(record) = self.rows.slab.get_mut(i) else {
+            return;
+        };
         record.set_second(has_second);
         if record.has_extra() {
             let at = record.body;
@@ -432,13 +553,19 @@ impl Store {
     /// Changes the rare parts of a record, making them where there are none and
     /// dropping them when nothing is left in them.
     pub fn with_extra(&mut self, i: u32, change: impl FnOnce(&mut Extra)) {
-        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        let Some(record) = self.rows.slab.get_mut(i) else {
+            return;
+        };
         if !record.has_extra() {
-            let Some(at) = self.rows.extras.insert(Extra::new(record.body)) else { return };
+            let Some(at) = self.rows.extras.insert(Extra::new(record.body)) else {
+                return;
+            };
             record.body = at;
             record.set_extra(true);
         }
-        let Some(extra) = self.rows.extras.get_mut(record.body) else { return };
+        let Some(extra) = self.rows.extras.get_mut(record.body) else {
+            return;
+        };
         self.boxed_bytes = self.boxed_bytes.saturating_sub(extra.boxed_bytes());
         change(extra);
         self.boxed_bytes = self.boxed_bytes.saturating_add(extra.boxed_bytes());
@@ -452,14 +579,19 @@ impl Store {
         if self.rows.extra(i).is_some() {
             self.with_extra(i, |extra| {
                 let status = extra.status.take();
-                *extra = Extra { status, ..Extra::new(extra.bytes) };
+                *extra = Extra {
+                    status,
+                    ..Extra::new(extra.bytes)
+                };
             });
         }
     }
 
     /// Gives an extra back.
     fn drop_extra(&mut self, i: u32) {
-        let Some(record) = self.rows.slab.get_mut(i) else { return };
+        let Some(record) = self.rows.slab.get_mut(i) else {
+            return;
+        };
         if let Some(extra) = self.rows.extras.remove(record.body) {
             record.body = extra.bytes;
             record.set_extra(false);

@@ -322,6 +322,9 @@ impl Bench {
             Request::Ack(ask) => (ask.id, self.queue.decide_ack(&mut env, ask)),
             Request::Nack(ask) => (ask.id, self.queue.decide_nack(&mut env, ask)),
             Request::Renew(ask) => (ask.id, self.queue.decide_renew(&mut env, ask)),
+            Request::Lock(ask) => (ask.id, self.queue.decide_lock(&mut env, ask, false)),
+            Request::Unlock(ask) => (ask.id, self.queue.decide_unlock(&mut env, ask)),
+            Request::Break(ask) => (ask.id, self.queue.decide_break(&mut env, ask)),
             Request::Claim(ask) => {
                 let claimed = match self.queue.decide_claim(&mut env, ask, &mut || true) {
                     Ok(claimed) => claimed,
@@ -384,7 +387,14 @@ impl Bench {
                 }
                 return said;
             }
-            Request::Mack(_) | Request::Stats | Request::Apply(_) => {
+            Request::Config(_)
+            | Request::Pause(_)
+            | Request::Resume
+            | Request::Requeue { .. }
+            | Request::Purge(_)
+            | Request::Mack(_)
+            | Request::Stats
+            | Request::Apply(_) => {
                 panic!("not for stories: {request:?}")
             }
         };
@@ -1263,12 +1273,29 @@ fn the_last_fence_is_accepted_after_the_lapse_until_somebody_else_writes() {
 /// the effect does not say by whom it is, so the last grant stays and the late
 /// holder is still believed.
 #[test]
-fn a_status_set_by_somebody_else_does_not_end_the_last_grant() {
+fn a_status_set_by_somebody_else_ends_the_last_grant() {
     story(&[
         (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
         (0.0, "CLAIM me PX 1000", "a#1"),
         (5000.0, "STATUS a disputed", "OK expired>expired"),
+        (5000.0, "ACK a $a", "STALE expired>expired"),
+        (5000.0, "CLAIM other", "a#2"),
+    ]);
+    // The holder's own write, by its fence, does not.
+    story(&[
+        (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
+        (0.0, "CLAIM me PX 1000", "a#1"),
+        (5000.0, "STATUS a checking FENCE $a", "OK expired>expired"),
         (5000.0, "ACK a $a", "OK expired>finished"),
+    ]);
+    // An order that is dead by its lapse stays so.
+    story(&[
+        (0.0, "set max-attempts 1", "done"),
+        (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
+        (0.0, "CLAIM me PX 1000", "a#1"),
+        (5000.0, "STATUS a disputed", "OK dead>dead"),
+        (5000.0, "ACK a $a", "STALE dead>dead"),
+        (5000.0, "CLAIM other", "-"),
     ]);
 }
 
@@ -2087,6 +2114,7 @@ fn a_queue_whose_numbers_are_used_up_says_so_and_changes_nothing() {
         rev,
         status: Bytes::of(b"s"),
         payload: None,
+        ends_grant: false,
     });
     for command in ["SCHEDULE a PX 0 XX", "FINISH a", "STATUS a t", "CLAIM me"] {
         assert_eq!(
@@ -2360,6 +2388,7 @@ fn an_effect_for_a_record_that_is_not_there_says_so_and_changes_nothing() {
             rev,
             status: Bytes::of(b"s"),
             payload: None,
+            ends_grant: true,
         },
         Effect::Claim {
             owner: owner.clone(),

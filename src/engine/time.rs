@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 pub const WALL_MS_MAX: WallMs = WallMs(253_402_300_799_999);
 
 /// A moment on the wall clock, in milliseconds since the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct WallMs(pub u64);
 
 /// A moment on the monotonic clock, in milliseconds since some start that is
@@ -62,7 +64,11 @@ impl Now {
         let ahead = end.0.saturating_sub(self.wall_ms_ceil().0);
         if ahead == 0 {
             // Already over: any moment that has passed says so.
-            return MonoMs(if end.0 <= self.wall_ms().0 { 0 } else { self.mono_ms_ceil().0 });
+            return MonoMs(if end.0 <= self.wall_ms().0 {
+                0
+            } else {
+                self.mono_ms_ceil().0
+            });
         }
         MonoMs(self.mono_ms_ceil().0.saturating_add(ahead))
     }

@@ -115,7 +115,10 @@ impl Queue {
             lease_ms: live.map(|grant| grant.end_mono.left(now)),
             kind: grant.map(|grant| grant.kind),
             holds: live.map_or(0, |grant| grant.holds),
-            retry_at: extra.and_then(|extra| extra.retry).filter(|_| state == State::Retrying).map(|retry| retry.at),
+            retry_at: extra
+                .and_then(|extra| extra.retry)
+                .filter(|_| state == State::Retrying)
+                .map(|retry| retry.at),
             keep_end: record.keep_end(),
             payload: if finished { None } else { second },
             result: if finished { second } else { None },
@@ -129,7 +132,8 @@ impl Queue {
     pub fn next(&self, now: &Now, count: usize) -> Vec<(Vec<u8>, WallMs)> {
         let rows = &self.store.rows;
         let mut handles = Vec::new();
-        self.deadlines.first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+        self.deadlines
+            .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
         handles
             .into_iter()
             .filter_map(|i| Some((rows.id(i).to_vec(), rows.get(i)?.deadline()?)))
@@ -139,10 +143,19 @@ impl Queue {
     /// Looks at about `count` records from `cursor` on. Goes from high handles to
     /// low: an order that is there from the first to the last call is returned
     /// at least once. The cursor is 0 at the end.
-    pub fn scan(&self, now: &Now, ask: &Scan<'_>, matches: &dyn Fn(&[u8]) -> bool) -> (u64, Vec<ScanRow>) {
+    pub fn scan(
+        &self,
+        now: &Now,
+        ask: &Scan<'_>,
+        matches: &dyn Fn(&[u8]) -> bool,
+    ) -> (u64, Vec<ScanRow>) {
         let rows = &self.store.rows;
         let end = u64::from(rows.end());
-        let mut at = if ask.cursor == 0 { end } else { ask.cursor.min(end) };
+        let mut at = if ask.cursor == 0 {
+            end
+        } else {
+            ask.cursor.min(end)
+        };
         let mut found = Vec::new();
         let mut looks = SCAN_LOOKS.saturating_mul(ask.count as usize);
         while at > 0 && looks > 0 && found.len() < ask.count as usize {
@@ -154,11 +167,18 @@ impl Queue {
                 continue;
             }
             let (id, status) = (rows.id(i), self.store.status(i));
-            if ask.status.is_some_and(|wanted| wanted != status) || (ask.pattern.is_some() && !matches(id)) {
+            if ask.status.is_some_and(|wanted| wanted != status)
+                || (ask.pattern.is_some() && !matches(id))
+            {
                 continue;
             }
             let deadline = rows.get(i).and_then(Record::deadline);
-            found.push(ScanRow { id: id.to_vec(), state, status: status.to_vec(), deadline });
+            found.push(ScanRow {
+                id: id.to_vec(),
+                state,
+                status: status.to_vec(),
+                deadline,
+            });
         }
         (at, found)
     }
@@ -166,7 +186,10 @@ impl Queue {
     /// How many orders are in a state, as far as [`Queue::advance`] has got. O(256).
     pub fn count(&self, now: &Now, state: State) -> u64 {
         let rows = &self.store.rows;
-        let due = || self.deadlines.count_until(&SeeDeadline(rows), now.wall_ms().0);
+        let due = || {
+            self.deadlines
+                .count_until(&SeeDeadline(rows), now.wall_ms().0)
+        };
         let forgotten = || self.keeps.count_until(&SeeKeep(rows), now.wall_ms().0);
         match state {
             State::Missing => 0,
@@ -186,14 +209,33 @@ impl Queue {
         let rows = &self.store.rows;
         let wall = now.wall_ms();
         let counts = State::LISTED.map(|state| (state.word(), int(self.count(now, state))));
-        let orders: u64 = State::LISTED.iter().map(|state| self.count(now, *state)).sum();
+        let orders: u64 = State::LISTED
+            .iter()
+            .map(|state| self.count(now, *state))
+            .sum();
         let mut next = Vec::new();
-        self.deadlines.first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
-        let next_deadline = next.first().and_then(|i| rows.get(*i)).and_then(Record::deadline);
-        let first_due = self.deadlines.first_time(&SeeDeadline(rows)).filter(|first| *first <= wall.0).map(WallMs);
+        self.deadlines
+            .first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
+        let next_deadline = next
+            .first()
+            .and_then(|i| rows.get(*i))
+            .and_then(Record::deadline);
+        let first_due = self
+            .deadlines
+            .first_time(&SeeDeadline(rows))
+            .filter(|first| *first <= wall.0)
+            .map(WallMs);
         let fronts = [self.drawn.front(), self.returned.front()];
-        let oldest = fronts.into_iter().flatten().map(|i| self.claimable_since(i)).chain(first_due).min();
-        let behind = self.leases.first_time(&SeeLease(rows)).map_or(0, |first| now.mono_ms().0.saturating_sub(first));
+        let oldest = fronts
+            .into_iter()
+            .flatten()
+            .map(|i| self.claimable_since(i))
+            .chain(first_due)
+            .min();
+        let behind = self
+            .leases
+            .first_time(&SeeLease(rows))
+            .map_or(0, |first| now.mono_ms().0.saturating_sub(first));
         let pause = self.pause.as_ref().filter(|_| self.is_paused(now));
         let paused_ms = match pause {
             None => StatValue::Int(-2),
@@ -206,8 +248,14 @@ impl Queue {
         let mut stats = counts.to_vec();
         stats.extend([
             ("orders", int(orders)),
-            ("next_deadline", next_deadline.map_or(StatValue::Int(-1), |deadline| int(deadline.0))),
-            ("oldest_expired_ms", int(oldest.map_or(0, |since| wall.0.saturating_sub(since.0)))),
+            (
+                "next_deadline",
+                next_deadline.map_or(StatValue::Int(-1), |deadline| int(deadline.0)),
+            ),
+            (
+                "oldest_expired_ms",
+                int(oldest.map_or(0, |since| wall.0.saturating_sub(since.0))),
+            ),
             ("behind_ms", int(behind)),
             ("live_claims", int(u64::from(self.tally.claims))),
             ("claim_waiters", int(waiters.0)),
@@ -216,11 +264,21 @@ impl Queue {
             ("pause_reason", StatValue::Text(reason)),
         ]);
         stats.extend(self.meters.totals().map(|(name, total)| (name, int(total))));
-        stats.extend(self.meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
+        stats.extend(
+            self.meters
+                .times()
+                .map(|(name, ms)| (name, StatValue::Real(ms))),
+        );
         stats.push(("bytes", int(self.bytes() as u64)));
         stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
-        stats.extend(Setting::ALL.map(|setting| (setting.name(), int(self.setting(setting, defaults)))));
-        let transitions = self.own.as_ref().and_then(|own| own.transitions()).unwrap_or(&[]);
+        stats.extend(
+            Setting::ALL.map(|setting| (setting.name(), int(self.setting(setting, defaults)))),
+        );
+        let transitions = self
+            .own
+            .as_ref()
+            .and_then(|own| own.transitions())
+            .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
         stats
     }
@@ -236,9 +294,18 @@ impl Queue {
             let extra = rows.extra(i).unwrap_or(&blank);
             let optional = |text: &Option<Box<[u8]>>| u64::from(text.is_some());
             let time = |at: Option<WallMs>| at.map_or(u64::MAX, |at| at.0);
-            let text = |text: &'_ Option<Box<[u8]>>| -> Vec<u8> { text.as_deref().unwrap_or(&[]).to_vec() };
+            let text = |text: &'_ Option<Box<[u8]>>| -> Vec<u8> {
+                text.as_deref().unwrap_or(&[]).to_vec()
+            };
             let (error, fp) = (text(&extra.error), text(&extra.fp));
-            let mut texts: Vec<&[u8]> = vec![b"order", id, self.store.status(i), second.unwrap_or(&[]), &error, &fp];
+            let mut texts: Vec<&[u8]> = vec![
+                b"order",
+                id,
+                self.store.status(i),
+                second.unwrap_or(&[]),
+                &error,
+                &fp,
+            ];
             let mut numbers = vec![
                 record.rev(),
                 time(record.deadline()),
@@ -265,7 +332,10 @@ impl Queue {
         }
         element(&[b"floor"], &[self.floor]);
         if let Some(pause) = &self.pause {
-            element(&[b"pause", &pause.reason], &[pause.until.map_or(u64::MAX, |until| until.0)]);
+            element(
+                &[b"pause", &pause.reason],
+                &[pause.until.map_or(u64::MAX, |until| until.0)],
+            );
         }
         for (name, value) in self.own.iter().flat_map(|own| own.each()) {
             element(&[b"setting", name, &value], &[]);

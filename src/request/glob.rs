@@ -74,7 +74,11 @@ fn set(pattern: &[u8], byte: u8) -> Option<&[u8]> {
                 after
             }
             [low, b'-', high, after @ ..] => {
-                let (low, high) = if low <= high { (low, high) } else { (high, low) };
+                let (low, high) = if low <= high {
+                    (low, high)
+                } else {
+                    (high, low)
+                };
                 found |= (*low..=*high).contains(&byte);
                 after
             }
@@ -120,7 +124,11 @@ mod tests {
             ("order:*:paid", "order:7:paid:x", false),
         ];
         for (pattern, text, expected) in rows {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), *expected, "{pattern} {text}");
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                *expected,
+                "{pattern} {text}"
+            );
         }
     }
 

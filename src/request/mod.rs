@@ -7,8 +7,9 @@
 pub mod glob;
 mod parse;
 
-pub use parse::{FP_BYTES_MAX, decimal, 
-    BLOCK_MS_MAX, COUNT_MAX, ERROR_BYTES_MAX, ID_BYTES_MAX, Limits, OWNER_BYTES_MAX, STATUS_BYTES_MAX, key_and_arity, parse,
+pub use parse::{
+    BLOCK_MS_MAX, COUNT_MAX, ERROR_BYTES_MAX, FP_BYTES_MAX, ID_BYTES_MAX, Limits, OWNER_BYTES_MAX,
+    STATUS_BYTES_MAX, decimal, key_and_arity, parse,
 };
 
 use crate::engine::time::WallMs;
@@ -301,8 +302,15 @@ pub enum State {
 
 impl State {
     /// Every state but `Missing`, in the order STATS lists them.
-    pub const LISTED: [Self; 7] =
-        [Self::Scheduled, Self::Expired, Self::Leased, Self::Retrying, Self::Dead, Self::Finished, Self::Reserved];
+    pub const LISTED: [Self; 7] = [
+        Self::Scheduled,
+        Self::Expired,
+        Self::Leased,
+        Self::Retrying,
+        Self::Dead,
+        Self::Finished,
+        Self::Reserved,
+    ];
 
     /// The word on the wire.
     pub const fn word(self) -> &'static str {

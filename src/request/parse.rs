@@ -183,7 +183,9 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         Verb::Config => configure(&mut rest).map(Request::Config),
         Verb::Pause => pause(&mut rest).map(Request::Pause),
         Verb::Resume => Ok(Request::Resume),
-        Verb::Requeue => count(&mut rest, SWEEP_COUNT_DEFAULT).map(|count| Request::Requeue { count }),
+        Verb::Requeue => {
+            count(&mut rest, SWEEP_COUNT_DEFAULT).map(|count| Request::Requeue { count })
+        }
         Verb::Purge => purge(&mut rest).map(Request::Purge),
         Verb::Get => Ok(Request::Get { id: rest.id()? }),
         Verb::Pttl => Ok(Request::Pttl { id: rest.id()? }),
@@ -493,12 +495,20 @@ fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error>
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
-            MAX => once(&mut max_ms, "MAX", rest.number("MAX", 1, limits.lease_ms_max)?)?,
+            MAX => once(
+                &mut max_ms,
+                "MAX",
+                rest.number("MAX", 1, limits.lease_ms_max)?,
+            )?,
             FP => {
                 let value = rest.value("FP")?;
                 once(&mut fp, "FP", bytes("FP", value, 1, FP_BYTES_MAX as u64)?)?;
             }
-            BLOCK => once(&mut block_ms, "BLOCK", rest.number("BLOCK", 0, BLOCK_MS_MAX)?)?,
+            BLOCK => once(
+                &mut block_ms,
+                "BLOCK",
+                rest.number("BLOCK", 0, BLOCK_MS_MAX)?,
+            )?,
             _ if word.eq_ignore_ascii_case(b"REENTRANT") => once(&mut reentrant, "REENTRANT", ())?,
             _ => return Err(unknown(word)),
         }
@@ -506,13 +516,25 @@ fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error>
     let Some((_, lease_ms)) = lease else {
         return Err(Error::Required { options: "EX, PX" });
     };
-    Ok(Lock { id, owner, lease_ms, reentrant: reentrant.is_some(), max_ms, fp, block_ms })
+    Ok(Lock {
+        id,
+        owner,
+        lease_ms,
+        reentrant: reentrant.is_some(),
+        max_ms,
+        fp,
+        block_ms,
+    })
 }
 
 /// `queue id [fence]`
 fn break_lease<'a>(rest: &mut Rest<'_, 'a>) -> Result<Break<'a>, Error> {
     let id = rest.id()?;
-    let fence = if rest.args.is_empty() { None } else { Some(rest.fence()?) };
+    let fence = if rest.args.is_empty() {
+        None
+    } else {
+        Some(rest.fence()?)
+    };
     match rest.take() {
         Some(word) => Err(unknown(word)),
         None => Ok(Break { id, fence }),
@@ -522,7 +544,9 @@ fn break_lease<'a>(rest: &mut Rest<'_, 'a>) -> Result<Break<'a>, Error> {
 /// `queue GET [name]`, `queue SET name value [name value …]` or `queue RESET [name]`
 fn configure<'a>(rest: &mut Rest<'_, 'a>) -> Result<Configure<'a>, Error> {
     let Some((word, action)) = rest.option() else {
-        return Err(Error::WrongArity { command: rest.verb.command() });
+        return Err(Error::WrongArity {
+            command: rest.verb.command(),
+        });
     };
     let asked = match action {
         GET => Configure::Get(rest.take()),
@@ -530,7 +554,9 @@ fn configure<'a>(rest: &mut Rest<'_, 'a>) -> Result<Configure<'a>, Error> {
         SET => {
             let mut pairs = Vec::new();
             while let Some(name) = rest.take() {
-                let value = rest.take().ok_or(Error::MissingValue { option: "SET name" })?;
+                let value = rest
+                    .take()
+                    .ok_or(Error::MissingValue { option: "SET name" })?;
                 if pairs.iter().any(|(other, _)| *other == name) {
                     return Err(Error::GivenTwice { option: "SET name" });
                 }
@@ -558,12 +584,19 @@ fn pause<'a>(rest: &mut Rest<'_, 'a>) -> Result<Pause<'a>, Error> {
             PX => once(&mut ms, "PX", rest.number("PX", 1, WALL_MS_MAX.0)?)?,
             REASON => {
                 let value = rest.value("REASON")?;
-                once(&mut reason, "REASON", bytes("REASON", value, 0, ERROR_BYTES_MAX as u64)?)?;
+                once(
+                    &mut reason,
+                    "REASON",
+                    bytes("REASON", value, 0, ERROR_BYTES_MAX as u64)?,
+                )?;
             }
             _ => return Err(unknown(word)),
         }
     }
-    Ok(Pause { ms, reason: reason.unwrap_or_default() })
+    Ok(Pause {
+        ms,
+        reason: reason.unwrap_or_default(),
+    })
 }
 
 /// `queue STATE s [STATUS s] [MATCH glob] [COUNT n]`
@@ -584,7 +617,12 @@ fn purge<'a>(rest: &mut Rest<'_, 'a>) -> Result<Purge<'a>, Error> {
     let Some(state) = state else {
         return Err(Error::Required { options: "STATE" });
     };
-    Ok(Purge { state, status, pattern, count: count.unwrap_or(SWEEP_COUNT_DEFAULT) })
+    Ok(Purge {
+        state,
+        status,
+        pattern,
+        count: count.unwrap_or(SWEEP_COUNT_DEFAULT),
+    })
 }
 
 /// `queue [COUNT n]`: the count.

@@ -30,8 +30,10 @@ use redis_module::raw;
 use super::cell::Shared;
 use super::datatype::{self, Found, VERSION_TEXT, hasher, look};
 use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
-use super::{apply, clock, counters, numbers, pass, reply, scheduler, settings, waiters, control, locks};
 use super::waiters::{Wait, Want};
+use super::{
+    apply, clock, control, counters, locks, numbers, pass, reply, scheduler, settings, waiters,
+};
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
@@ -248,10 +250,7 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
             let queue = queue.unwrap_or_else(|| none.insert(Queue::new(hasher())));
             queue.advance(&call.now, &mut call.budget());
             let waiting = waiters::count(call.db, call.name.bytes());
-            reply::stats(
-                ctx,
-                &queue.stats(&call.now, &settings::defaults(), waiting),
-            );
+            reply::stats(ctx, &queue.stats(&call.now, &settings::defaults(), waiting));
         }),
     }
 }
@@ -371,7 +370,12 @@ fn note(queue: &mut Queue, outcome: Outcome) {
 }
 
 /// Applies one effect and notes what is to be told of it.
-pub(super) fn carry_out<'e>(call: &Call<'_>, queue: &mut Queue, effect: &Effect<'e>, done: &mut Done<'e>) {
+pub(super) fn carry_out<'e>(
+    call: &Call<'_>,
+    queue: &mut Queue,
+    effect: &Effect<'e>,
+    done: &mut Done<'e>,
+) {
     if done.blob.capacity() == 0
         && let Some(blob) = BLOB.with(std::mem::take)
     {
@@ -451,10 +455,12 @@ pub(super) fn notify_order(ctx: Ctx, name: Name<'_>, kind: EventKind, id: &[u8])
     let queue = name.bytes();
     let text = if queue.len().saturating_add(id.len()) < INLINE {
         let mut buffer = [0_u8; INLINE];
-        let mut len = 0;
-        for (place, byte) in buffer.iter_mut().zip(queue.iter().chain(b":").chain(id)) {
-            *place = *byte;
-            len += 1;
+        let mut len = 0_usize;
+        for part in [queue, b":", id] {
+            if let Some(to) = buffer.get_mut(len..len.saturating_add(part.len())) {
+                to.copy_from_slice(part);
+            }
+            len = len.saturating_add(part.len());
         }
         Text::new(buffer.get(..len).unwrap_or(&[]))
     } else {
@@ -573,7 +579,12 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
         return ctx.reply_array(0);
     };
     drop(target);
-    let wait = Wait { owner: ask.owner, lease_ms: ask.lease_ms, want: Want::Claim { count }, block_ms: ms };
+    let wait = Wait {
+        owner: ask.owner,
+        lease_ms: ask.lease_ms,
+        want: Want::Claim { count },
+        block_ms: ms,
+    };
     if !waiters::wait(ctx, name, db, wait) {
         return ctx.reply_array(0);
     }

@@ -20,7 +20,14 @@ fn run<'a>(
         Err(error) => return reply::error(call.ctx, &error),
     };
     let decided = numbers::with(|numbers| {
-        decide(queue, &mut Env { now: call.now, numbers, defaults: &settings::defaults() })
+        decide(
+            queue,
+            &mut Env {
+                now: call.now,
+                numbers,
+                defaults: &settings::defaults(),
+            },
+        )
     });
     let effects = match decided {
         Ok(effects) => effects,
@@ -49,17 +56,29 @@ pub(super) fn configure<'a>(call: &Call<'a>, ask: &Configure<'a>) {
             Err(error) => reply::error(call.ctx, &error),
         };
     }
-    run(call, |queue, _| queue.decide_configure(ask), || call.ctx.reply_simple(c"OK"));
+    run(
+        call,
+        |queue, _| queue.decide_configure(ask),
+        || call.ctx.reply_simple(c"OK"),
+    );
 }
 
 /// PAUSE.
 pub(super) fn pause<'a>(call: &Call<'a>, ask: &Pause<'a>) {
-    run(call, |queue, env| Ok(vec![queue.decide_pause(env, ask)]), || call.ctx.reply_simple(c"OK"));
+    run(
+        call,
+        |queue, env| Ok(vec![queue.decide_pause(env, ask)]),
+        || call.ctx.reply_simple(c"OK"),
+    );
 }
 
 /// RESUME.
 pub(super) fn resume(call: &Call<'_>) {
-    run(call, |queue, _| Ok(queue.decide_resume().into_iter().collect()), || call.ctx.reply_simple(c"OK"));
+    run(
+        call,
+        |queue, _| Ok(queue.decide_resume().into_iter().collect()),
+        || call.ctx.reply_simple(c"OK"),
+    );
 }
 
 /// REQUEUE.

@@ -180,7 +180,7 @@ const DELETES: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE;
 
 /// Every command.
-const DOCS: [Doc; 14] = [
+const DOCS: [Doc; 22] = [
     Doc {
         verb: Verb::Schedule,
         summary: c"Creates an order with its deadline, or moves the deadline.",
@@ -317,6 +317,119 @@ const DOCS: [Doc; 14] = [
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE, ID, FENCE, LEASE, Arg::word(c"lt", c"LT").optional()],
+    },
+    Doc {
+        verb: Verb::Lock,
+        summary:
+            c"Takes the lock of an order before its deadline, or of any other id; may wait for it.",
+        complexity: c"O(1)",
+        access: CHANGES,
+        args: &[
+            QUEUE,
+            ID,
+            Arg::new(c"owner", Kind::Text),
+            LEASE,
+            Arg::word(c"reentrant", c"REENTRANT").optional(),
+            Arg::after(c"MAX", c"max-milliseconds", Kind::Int).optional(),
+            Arg::after(c"FP", c"fingerprint", Kind::Text).optional(),
+            Arg::after(c"BLOCK", c"block-milliseconds", Kind::Int).optional(),
+        ],
+    },
+    Doc {
+        verb: Verb::Unlock,
+        summary: c"Gives a lock back, or a claim to be offered again at once.",
+        complexity: c"O(1)",
+        access: DELETES,
+        args: &[QUEUE, ID, FENCE],
+    },
+    Doc {
+        verb: Verb::Break,
+        summary: c"Ends somebody else's lease; a claim counts as a failed try.",
+        complexity: c"O(1)",
+        access: DELETES,
+        args: &[QUEUE, ID, FENCE.optional()],
+    },
+    Doc {
+        verb: Verb::Config,
+        summary: c"Returns, sets, or resets the settings of a queue.",
+        complexity: c"O(N) with N the number of settings",
+        access: CHANGES,
+        args: &[
+            QUEUE,
+            Arg::one_of(
+                c"action",
+                &[
+                    Arg::block(
+                        c"get",
+                        &[
+                            Arg::word(c"get-settings", c"GET"),
+                            Arg::new(c"setting", Kind::Text).optional(),
+                        ],
+                    ),
+                    Arg::block(
+                        c"set",
+                        &[
+                            Arg::word(c"set-settings", c"SET"),
+                            Arg::block(
+                                c"setting-and-value",
+                                &[
+                                    Arg::new(c"setting", Kind::Text),
+                                    Arg::new(c"value", Kind::Text),
+                                ],
+                            )
+                            .multiple(),
+                        ],
+                    ),
+                    Arg::block(
+                        c"reset",
+                        &[
+                            Arg::word(c"reset-settings", c"RESET"),
+                            Arg::new(c"setting", Kind::Text).optional(),
+                        ],
+                    ),
+                ],
+            ),
+        ],
+    },
+    Doc {
+        verb: Verb::Pause,
+        summary:
+            c"Holds the claims and announcements of a queue, for a time or until ORDER.RESUME.",
+        complexity: c"O(1)",
+        access: CHANGES,
+        args: &[
+            QUEUE,
+            Arg::after(c"PX", c"milliseconds", Kind::Int).optional(),
+            Arg::after(c"REASON", c"text", Kind::Text).optional(),
+        ],
+    },
+    Doc {
+        verb: Verb::Resume,
+        summary: c"Ends the pause of a queue.",
+        complexity: c"O(1)",
+        access: CHANGES,
+        args: &[QUEUE],
+    },
+    Doc {
+        verb: Verb::Requeue,
+        summary:
+            c"Offers dead orders again, the longest dead first, as if they had never been tried.",
+        complexity: c"O(N) with N the number of orders moved",
+        access: CHANGES,
+        args: &[QUEUE, COUNT],
+    },
+    Doc {
+        verb: Verb::Purge,
+        summary: c"Removes orders that are in a given state, never one under a live lease.",
+        complexity: c"O(N) with N the value of COUNT",
+        access: DELETES,
+        args: &[
+            QUEUE,
+            Arg::after(c"STATE", c"state", Kind::Text),
+            STATUS,
+            Arg::after(c"MATCH", c"pattern", Kind::Pattern).optional(),
+            COUNT,
+        ],
     },
     Doc {
         verb: Verb::Get,

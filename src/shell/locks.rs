@@ -15,7 +15,7 @@ use super::waiters::{self, Reply, Turn, Wait, Want};
 use super::{counters, datatype, numbers, pass, scheduler, settings};
 use crate::engine::effect::{Bytes, Effect};
 use crate::engine::time::Now;
-use crate::engine::{Env, Outcome, Queue};
+use crate::engine::{Announcement, Env, Outcome, Queue};
 use crate::error::Error;
 use crate::request::{Break, Lock, Renew, Unlock};
 
@@ -24,7 +24,13 @@ pub(super) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {
     perform(
         call,
         |queue, env| queue.decide_renew(env, ask),
-        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+        |queue, decision| {
+            reply::lease(
+                call.ctx,
+                decision.outcome,
+                queue.view(&call.now, ask.id).as_ref(),
+            )
+        },
     );
 }
 
@@ -33,7 +39,13 @@ pub(super) fn unlock<'a>(call: &Call<'a>, ask: &Unlock<'a>) {
     perform(
         call,
         |queue, env| queue.decide_unlock(env, ask),
-        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+        |queue, decision| {
+            reply::lease(
+                call.ctx,
+                decision.outcome,
+                queue.view(&call.now, ask.id).as_ref(),
+            )
+        },
     );
 }
 
@@ -42,14 +54,22 @@ pub(super) fn break_lease<'a>(call: &Call<'a>, ask: &Break<'a>) {
     perform(
         call,
         |queue, env| queue.decide_break(env, ask),
-        |queue, decision| reply::lease(call.ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref()),
+        |queue, decision| {
+            reply::lease(
+                call.ctx,
+                decision.outcome,
+                queue.view(&call.now, ask.id).as_ref(),
+            )
+        },
     );
 }
 
 /// LOCK. Where the lock is BUSY and the caller may wait, it is put in line.
 pub(super) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
     let Call { ctx, name, db, .. } = *call;
-    let block_ms = ask.block_ms.filter(|_| ctx.flags() & flag::DENY_BLOCKING == 0);
+    let block_ms = ask
+        .block_ms
+        .filter(|_| ctx.flags() & flag::DENY_BLOCKING == 0);
     let queued = waiters::lock_waiting(db, name.bytes(), ask.id);
     let waits = SharedCell::new(false);
     perform(
@@ -60,16 +80,30 @@ pub(super) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
             if decision.outcome == Outcome::Busy && block_ms.is_some() {
                 return waits.set(true);
             }
-            reply::lease(ctx, decision.outcome, queue.view(&call.now, ask.id).as_ref());
+            reply::lease(
+                ctx,
+                decision.outcome,
+                queue.view(&call.now, ask.id).as_ref(),
+            );
         },
     );
-    let Some(block_ms) = block_ms.filter(|_| waits.get()) else { return };
-    let wait = Wait { owner: ask.owner, lease_ms: Some(ask.lease_ms), want: Want::lock(ask), block_ms };
+    let Some(block_ms) = block_ms.filter(|_| waits.get()) else {
+        return;
+    };
+    let wait = Wait {
+        owner: ask.owner,
+        lease_ms: Some(ask.lease_ms),
+        want: Want::lock(ask),
+        block_ms,
+    };
     if !waiters::wait(ctx, name, db, wait) {
         let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
             LeaseAnswer::of(Outcome::Busy, queue.view(&call.now, ask.id).as_ref())
         });
-        return reply::lease_answer(ctx, &answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Busy, None)));
+        return reply::lease_answer(
+            ctx,
+            &answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Busy, None)),
+        );
     }
     // When its holder's lease ends, or the deadline comes: the pass finds out.
     scheduler::file_now(db, name.bytes());
@@ -79,34 +113,60 @@ pub(super) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
 enum Look {
     /// It is told something without being granted the lock.
     Told(LeaseAnswer),
-    /// It is granted the lock.
-    Granted(Effect<'static>),
+    /// It is granted the lock, or holds it already.
+    Granted(Granted),
     /// It waits on; nothing changes before this wall millisecond by itself.
     Waits(u64),
 }
 
+/// A grant that is about to be made.
+struct Granted {
+    /// What the client is told.
+    outcome: Outcome,
+    /// What is done.
+    effect: Effect<'static>,
+    /// What is to be said before: that the lease before has lapsed.
+    lapse: Vec<Announcement>,
+}
+
 /// Serves the locks of a queue that have to be looked at. False if the server
 /// refuses writing; then nothing is lost, they are looked at again.
-pub(super) fn serve(ctx: Ctx, now: &Now, more: &dyn Fn() -> bool, db: i32, key: &[u8], name: Name<'_>) -> bool {
+pub(super) fn serve(
+    ctx: Ctx,
+    now: &Now,
+    more: &dyn Fn() -> bool,
+    db: i32,
+    key: &[u8],
+    name: Name<'_>,
+) -> bool {
     while let Some(id) = waiters::lock_due(db, key, now.wall_ms().0) {
         while let Some(turn) = waiters::first_for_lock(db, key, &id) {
             match look(ctx, now, name, &id, &turn) {
                 Some(Look::Told(answer)) => waiters::serve(turn.ticket, Reply::Lease(answer)),
-                Some(Look::Granted(effect)) => {
-                    if !pass::call_apply(ctx, name, &effect, Vec::new()) {
+                Some(Look::Granted(Granted {
+                    outcome,
+                    effect,
+                    lapse,
+                })) => {
+                    if !pass::call_apply(ctx, name, &effect, lapse) {
                         return false;
                     }
                     counters::WAITERS_SERVED.add(1);
                     let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
                         queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
-                        LeaseAnswer::of(Outcome::Ok, queue.view(now, &id).as_ref())
+                        LeaseAnswer::of(outcome, queue.view(now, &id).as_ref())
                     });
                     let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
                     waiters::serve(turn.ticket, Reply::Lease(answer));
                 }
                 Some(Look::Waits(wake)) => {
                     // At least a millisecond on, so that this loop ends.
-                    waiters::lock_looked_at(db, key, &id, wake.max(now.wall_ms().0.saturating_add(1)));
+                    waiters::lock_looked_at(
+                        db,
+                        key,
+                        &id,
+                        wake.max(now.wall_ms().0.saturating_add(1)),
+                    );
                     break;
                 }
                 None => return false,
@@ -121,11 +181,22 @@ pub(super) fn serve(ctx: Ctx, now: &Now, more: &dyn Fn() -> bool, db: i32, key: 
 
 /// Decides for the first client in line. `None`: it can not be decided now.
 fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Option<Look> {
-    let Want::Lock { reentrant, max_ms, fp, .. } = &turn.want else { return None };
+    let Want::Lock {
+        reentrant,
+        max_ms,
+        fp,
+        ..
+    } = &turn.want
+    else {
+        return None;
+    };
     let defaults = settings::defaults();
     let decide = |queue: &mut Queue| {
         if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
-            return Ok(Look::Told(LeaseAnswer::of(outcome, queue.view(now, id).as_ref())));
+            return Ok(Look::Told(LeaseAnswer::of(
+                outcome,
+                queue.view(now, id).as_ref(),
+            )));
         }
         let ask = Lock {
             id,
@@ -137,11 +208,23 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             block_ms: None,
         };
         let decision = numbers::with(|numbers| {
-            let mut env = Env { now: *now, numbers, defaults: &defaults };
+            let mut env = Env {
+                now: *now,
+                numbers,
+                defaults: &defaults,
+            };
             queue.decide_lock(&mut env, &ask, false)
         })?;
         Ok::<_, Error>(match (decision.outcome, decision.effect) {
-            (_, Some(effect)) => Look::Granted(own(effect)),
+            (outcome, Some(effect)) => {
+                let effect = own(effect);
+                let lapse = queue.take_lapse(now, id).into_iter().collect();
+                Look::Granted(Granted {
+                    outcome,
+                    effect,
+                    lapse,
+                })
+            }
             (Outcome::Busy, None) => Look::Waits(queue.lock_wake(now, id)),
             (outcome, None) => Look::Told(LeaseAnswer::of(outcome, queue.view(now, id).as_ref())),
         })
@@ -156,7 +239,15 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
 /// The effect of a LOCK, with its own bytes.
 fn own(effect: Effect<'_>) -> Effect<'static> {
     match effect {
-        Effect::Lock { id, owner, fence, end, cap, fp, creates } => Effect::Lock {
+        Effect::Lock {
+            id,
+            owner,
+            fence,
+            end,
+            cap,
+            fp,
+            creates,
+        } => Effect::Lock {
             id: id.into_owned(),
             owner: owner.into_owned(),
             fence,
@@ -165,7 +256,17 @@ fn own(effect: Effect<'_>) -> Effect<'static> {
             fp: fp.map(Bytes::into_owned),
             creates,
         },
-        Effect::Hold { id, rev, holds, end } => Effect::Hold { id: id.into_owned(), rev, holds, end },
+        Effect::Hold {
+            id,
+            rev,
+            holds,
+            end,
+        } => Effect::Hold {
+            id: id.into_owned(),
+            rev,
+            holds,
+            end,
+        },
         // LOCK decides on nothing else; this one does nothing.
         _ => Effect::Floor(1),
     }

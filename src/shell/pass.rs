@@ -25,8 +25,8 @@ use super::agenda::NEVER;
 use super::cell::Shared;
 use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
 use super::reply::Row;
-use super::waiters::{Reply, Want};
 use super::scheduler::{self, AGENDA};
+use super::waiters::{Reply, Want};
 use super::{apply, clock, commands, counters, datatype, locks, numbers, settings, waiters};
 use crate::codec;
 use crate::engine::effect::Effect;
@@ -248,12 +248,21 @@ pub(super) fn call_apply(
 /// Removes what reads as missing, and the oldest dead. False if refused.
 fn forget_records(ctx: Ctx, pass: &Pass, name: Name<'_>) -> bool {
     let defaults = settings::defaults();
-    while let Some(effect) = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
-        queue.due_forget(&pass.now, &defaults, FORGET_MAX)
+    while let Some((effect, lapses)) = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        let effect = queue.due_forget(&pass.now, &defaults, FORGET_MAX)?;
+        // A lock on an unknown id goes with its record: said while it is there.
+        let lapses: Vec<Announcement> = match &effect {
+            Effect::Forget { ids } => ids
+                .iter()
+                .filter_map(|id| queue.take_lapse(&pass.now, id))
+                .collect(),
+            _ => Vec::new(),
+        };
+        Some((effect, lapses))
     })
     .flatten()
     {
-        if !call_apply(ctx, name, &effect, Vec::new()) {
+        if !call_apply(ctx, name, &effect, lapses) {
             return false;
         }
         if !pass.more() {
@@ -390,9 +399,11 @@ fn announce(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>, progress
 /// Whether this queue's announcements wait for subscribers to come back.
 fn held(db: i32, key: &[u8], pass: &Pass) -> bool {
     if pass.now.mono_us < pass.hold_until_us {
-        return AGENDA
-            .with(|agenda| agenda.entry(db, key).is_some_and(|entry| entry.held))
-            .unwrap_or(false);
+        // Until the walk has come by, nobody knows whether it was overdue.
+        return scheduler::sweeping()
+            || AGENDA
+                .with(|agenda| agenda.entry(db, key).is_some_and(|entry| entry.held))
+                .unwrap_or(false);
     }
     false
 }

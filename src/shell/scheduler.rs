@@ -211,6 +211,11 @@ pub(super) fn loaded() {
     sweep(false);
 }
 
+/// Whether a walk over all queues is going on.
+pub(super) fn sweeping() -> bool {
+    STATE.with(|state| state.sweep.is_some()).unwrap_or(false)
+}
+
 /// Starts a walk over all queues.
 fn sweep(again: bool) {
     STATE.with(|state| {

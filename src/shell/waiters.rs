@@ -129,7 +129,11 @@ impl Lines {
 
     /// Files a lock for `wake`.
     fn refile(&mut self, id: &[u8], wake: u64) {
-        let Some((id, line)) = self.locks.get_key_value(id).map(|(id, line)| (Arc::clone(id), line.wake)) else {
+        let Some((id, line)) = self
+            .locks
+            .get_key_value(id)
+            .map(|(id, line)| (Arc::clone(id), line.wake))
+        else {
             return;
         };
         self.wakes.remove(&(line, Arc::clone(&id)));
@@ -212,20 +216,30 @@ static WAITERS: Shared<Waiters> = Shared::new(Waiters {
 /// Whether anybody waits for orders of this queue.
 pub(super) fn waiting(db: i32, key: &[u8]) -> bool {
     WAITERS
-        .with(|waiters| waiters.of(db, key).is_some_and(|lines| !lines.claims.is_empty()))
+        .with(|waiters| {
+            waiters
+                .of(db, key)
+                .is_some_and(|lines| !lines.claims.is_empty())
+        })
         .unwrap_or(false)
 }
 
 /// Whether anybody waits for this lock.
 pub(super) fn lock_waiting(db: i32, key: &[u8], id: &[u8]) -> bool {
     WAITERS
-        .with(|waiters| waiters.of(db, key).is_some_and(|lines| lines.locks.contains_key(id)))
+        .with(|waiters| {
+            waiters
+                .of(db, key)
+                .is_some_and(|lines| lines.locks.contains_key(id))
+        })
         .unwrap_or(false)
 }
 
 /// How many wait for orders, and for locks, of this queue.
 pub(super) fn count(db: i32, key: &[u8]) -> (u64, u64) {
-    WAITERS.with(|waiters| waiters.of(db, key).map_or((0, 0), count_lines)).unwrap_or_default()
+    WAITERS
+        .with(|waiters| waiters.of(db, key).map_or((0, 0), count_lines))
+        .unwrap_or_default()
 }
 
 /// How many wait in the lines of a queue, for orders and for locks.
@@ -238,7 +252,11 @@ fn count_lines(lines: &Lines) -> (u64, u64) {
 pub(super) fn count_all() -> (u64, u64) {
     WAITERS
         .with(|waiters| {
-            let counts = waiters.lines.values().flat_map(BTreeMap::values).map(count_lines);
+            let counts = waiters
+                .lines
+                .values()
+                .flat_map(BTreeMap::values)
+                .map(count_lines);
             counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1))
         })
         .unwrap_or_default()
@@ -248,8 +266,12 @@ pub(super) fn count_all() -> (u64, u64) {
 pub(super) fn awaited(db: Option<i32>) -> Vec<(i32, Arc<[u8]>)> {
     WAITERS
         .with(|waiters| {
-            let dbs = waiters.lines.iter().filter(|(at, _)| db.is_none_or(|db| db == **at));
-            dbs.flat_map(|(db, queues)| queues.keys().map(|key| (*db, Arc::clone(key)))).collect()
+            let dbs = waiters
+                .lines
+                .iter()
+                .filter(|(at, _)| db.is_none_or(|db| db == **at));
+            dbs.flat_map(|(db, queues)| queues.keys().map(|key| (*db, Arc::clone(key))))
+                .collect()
         })
         .unwrap_or_default()
 }
@@ -277,7 +299,9 @@ pub(super) fn all_changed(db: i32, key: &[u8]) {
 
 /// The wall millisecond at which a lock of this queue has to be looked at.
 pub(super) fn lock_wake(db: i32, key: &[u8]) -> Option<u64> {
-    WAITERS.with(|waiters| waiters.of(db, key)?.wakes.first().map(|(wake, _)| *wake)).flatten()
+    WAITERS
+        .with(|waiters| waiters.of(db, key)?.wakes.first().map(|(wake, _)| *wake))
+        .flatten()
 }
 
 /// The first lock of this queue that has to be looked at by `wall_ms`.
@@ -314,7 +338,12 @@ pub(super) struct Wait<'a> {
 impl Want {
     /// What a LOCK waits for.
     pub(super) fn lock(ask: &Lock<'_>) -> Self {
-        Self::Lock { id: ask.id.into(), reentrant: ask.reentrant, max_ms: ask.max_ms, fp: ask.fp.map(Into::into) }
+        Self::Lock {
+            id: ask.id.into(),
+            reentrant: ask.reentrant,
+            max_ms: ask.max_ms,
+            fp: ask.fp.map(Into::into),
+        }
     }
 }
 
@@ -333,7 +362,9 @@ pub(super) fn wait(ctx: Ctx, name: Name<'_>, db: i32, wait: Wait<'_>) -> bool {
         free: on_free,
         gone: on_disconnect,
     };
-    let Some(blocked) = Blocked::on_key(ctx, name, wait.block_ms, ticket, calls) else { return false };
+    let Some(blocked) = Blocked::on_key(ctx, name, wait.block_ms, ticket, calls) else {
+        return false;
+    };
     let client = ctx.client_id();
     WAITERS.with(|waiters| {
         let queues = waiters.lines.entry(db).or_default();
@@ -346,7 +377,12 @@ pub(super) fn wait(ctx: Ctx, name: Name<'_>, db: i32, wait: Wait<'_>) -> bool {
                 lines.claims.insert(ticket);
             }
             Want::Lock { id, .. } => {
-                lines.locks.entry(Arc::clone(id)).or_default().tickets.insert(ticket);
+                lines
+                    .locks
+                    .entry(Arc::clone(id))
+                    .or_default()
+                    .tickets
+                    .insert(ticket);
                 lines.refile(id, 0);
             }
         }
@@ -442,7 +478,11 @@ unsafe extern "C" fn on_timeout(
             .with(|waiters| {
                 waiters.leave(ticket);
                 let waiter = waiters.all.get_mut(&ticket)?;
-                Some((waiter.reply.take(), waiter.want.clone(), Arc::clone(&waiter.key)))
+                Some((
+                    waiter.reply.take(),
+                    waiter.want.clone(),
+                    Arc::clone(&waiter.key),
+                ))
             })
             .flatten();
         match ended {

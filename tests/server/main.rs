@@ -27,9 +27,14 @@
 
 mod acl_docs;
 mod blocking;
+mod clocks;
 mod commands;
 mod errors;
 mod events;
+mod persistence;
 mod readme;
+mod replication;
+mod robustness;
+mod slots;
 mod support;
 mod timing;

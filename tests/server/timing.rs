@@ -163,6 +163,106 @@ fn polled_claims_are_never_early_by_the_servers_own_clock() {
 }
 
 #[test]
+fn what_readers_see_turns_at_the_deadline_and_not_before() {
+    let server = Server::plain();
+    let mut c = server.client();
+    let us = |time: &Value| {
+        let part = |i: usize| time.items()[i].text().parse::<u64>().unwrap();
+        part(0) * 1_000_000 + part(1)
+    };
+    for i in 0..60 {
+        let id = i.to_string();
+        let made = cmd!(c, "ORDER.SCHEDULE", "q", &id, "PX", 4)
+            .order()
+            .expect("OK");
+        let deadline = made.deadline as u64;
+        loop {
+            let replies = c.pipeline(&[
+                argv!["TIME"],
+                argv!["ORDER.GET", "q", &id],
+                argv!["ORDER.PTTL", "q", &id],
+                argv![
+                    "ORDER.SCAN",
+                    "q",
+                    0,
+                    "STATE",
+                    "expired",
+                    "MATCH",
+                    &id,
+                    "COUNT",
+                    1000
+                ],
+                argv!["ORDER.FINISH", "q", &id, "STRICT", "FROM", "no such"],
+                argv!["TIME"],
+            ]);
+            let (before, after) = (us(&replies[0]), us(&replies[5]));
+            let state = replies[1].get().unwrap().state();
+            let left = replies[2].int();
+            let listed = !replies[3].items()[1].items().is_empty();
+            let outcome = replies[4].order().outcome;
+            let seen =
+                format!("{state} {left} {listed} {outcome}, {deadline} at {before}..{after}");
+            // None of them knows of it while the clock is before it in all of them,
+            // all of them know once it is not.
+            if after < deadline * 1000 {
+                assert_eq!(
+                    (state.as_str(), listed),
+                    ("scheduled", false),
+                    "early: {seen}"
+                );
+                assert!(left > 0, "early: {seen}");
+                assert_eq!(outcome, "STATE", "early: {seen}");
+            }
+            if before >= deadline * 1000 {
+                assert_eq!(
+                    (state.as_str(), left, listed),
+                    ("expired", 0, true),
+                    "late: {seen}"
+                );
+                break;
+            }
+        }
+        // The guard wins over the deadline; without it STRICT says that it has passed.
+        cmd!(c, "ORDER.FINISH", "q", &id, "STRICT")
+            .order()
+            .expect("EXPIRED");
+    }
+    // STRICT in time, up to the last millisecond, and never before the deadline.
+    let mut late = 0;
+    for i in 0..400_u64 {
+        let id = format!("strict {i}");
+        let made = cmd!(c, "ORDER.SCHEDULE", "q", &id, "PX", 1 + i % 3)
+            .order()
+            .expect("OK");
+        let deadline = made.deadline as u64;
+        while c.time_us() + 120 < deadline * 1000 {}
+        let replies = c.pipeline(&[
+            argv!["TIME"],
+            argv!["ORDER.FINISH", "q", &id, "STRICT", "KEEP", 0],
+            argv!["TIME"],
+        ]);
+        let (before, after) = (us(&replies[0]), us(&replies[2]));
+        let outcome = replies[1].order().outcome;
+        if outcome == "EXPIRED" {
+            late += 1;
+            assert!(
+                after >= deadline * 1000,
+                "{} us early",
+                deadline * 1000 - after
+            );
+        } else {
+            assert_eq!(outcome, "OK");
+            assert!(
+                before < deadline * 1000,
+                "{} us late",
+                before - deadline * 1000
+            );
+        }
+    }
+    eprintln!("{late} of 400 came late");
+}
+
+#[test]
 fn a_shorter_deadline_wakes_who_waits_for_a_longer_one() {
     let server = Server::plain();
     let mut c = server.client();

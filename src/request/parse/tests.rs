@@ -163,6 +163,33 @@ fn places() -> Vec<Place> {
         place(Verb::Renew, &["id", "N", "PX", "5"], "fence", 0, NUMBER),
         lease(Verb::Renew, &["id", "7", "EX", "N"], "EX", 86_400),
         lease(Verb::Renew, &["id", "7", "PX", "N"], "PX", 86_400_000),
+        lease(Verb::Lock, &["id", "me", "EX", "N"], "EX", 86_400),
+        lease(Verb::Lock, &["id", "me", "PX", "N"], "PX", 86_400_000),
+        place(
+            Verb::Lock,
+            &["id", "me", "PX", "5", "MAX", "N"],
+            "MAX",
+            1,
+            86_400_000,
+        ),
+        place(
+            Verb::Lock,
+            &["id", "me", "PX", "5", "BLOCK", "N"],
+            "BLOCK",
+            0,
+            31_536_000_000,
+        ),
+        place(Verb::Unlock, &["id", "N"], "fence", 0, NUMBER),
+        place(Verb::Break, &["id", "N"], "fence", 0, NUMBER),
+        place(Verb::Pause, &["PX", "N"], "PX", 1, YEAR_9999),
+        place(Verb::Requeue, &["COUNT", "N"], "COUNT", 1, 1000),
+        place(
+            Verb::Purge,
+            &["STATE", "dead", "COUNT", "N"],
+            "COUNT",
+            1,
+            1000,
+        ),
         place(Verb::Next, &["COUNT", "N"], "COUNT", 1, 1000),
         place(Verb::Scan, &["N"], "cursor", 0, u64::MAX),
         place(Verb::Scan, &["0", "COUNT", "N"], "COUNT", 1, 1000),
@@ -453,6 +480,19 @@ fn byte_strings_are_kept_as_they_are_within_their_lengths() {
         (Verb::Nack, &["V", "7"], "id", 1, 255),
         (Verb::Nack, &["id", "7", "ERROR", "V"], "ERROR", 0, 256),
         (Verb::Renew, &["V", "7", "PX", "5"], "id", 1, 255),
+        (Verb::Lock, &["V", "me", "PX", "5"], "id", 1, 255),
+        (Verb::Lock, &["id", "V", "PX", "5"], "owner", 1, 128),
+        (Verb::Lock, &["id", "me", "PX", "5", "FP", "V"], "FP", 1, 64),
+        (Verb::Unlock, &["V", "7"], "id", 1, 255),
+        (Verb::Break, &["V"], "id", 1, 255),
+        (Verb::Pause, &["REASON", "V"], "REASON", 0, 256),
+        (
+            Verb::Purge,
+            &["STATE", "dead", "STATUS", "V"],
+            "STATUS",
+            0,
+            32,
+        ),
         (Verb::Get, &["V"], "id", 1, 255),
         (Verb::Pttl, &["V"], "id", 1, 255),
         (Verb::Scan, &["0", "STATUS", "V"], "STATUS", 0, 32),
@@ -502,6 +542,9 @@ fn byte_strings_are_kept_as_they_are_within_their_lengths() {
             31,
             32,
             33,
+            63,
+            64,
+            65,
             127,
             128,
             129,
@@ -523,6 +566,7 @@ fn byte_strings_are_kept_as_they_are_within_their_lengths() {
     // A pattern and effects have no limit of their own.
     let long = vec![b'*'; 100_000];
     assert!(run(Verb::Scan, &[b"0", b"MATCH", &long]).is_ok());
+    assert!(run(Verb::Purge, &[b"STATE", b"dead", b"MATCH", &long]).is_ok());
     assert!(run(Verb::Apply, &[b"1", &long]).is_ok());
     assert_eq!(
         run(Verb::Apply, &[b"1", b""]),
@@ -597,6 +641,9 @@ fn arity_is_checked_before_anything_else() {
         "ERR wrong number of arguments for 'order.schedule' command"
     );
     assert_eq!(words(Verb::Stats, ""), Ok(Request::Stats));
+    assert_eq!(words(Verb::Resume, ""), Ok(Request::Resume));
+    let unlock = Unlock { id: b"x", fence: 7 };
+    assert_eq!(words(Verb::Unlock, "x 7"), Ok(Request::Unlock(unlock)));
     assert_eq!(words(Verb::Get, "x"), Ok(Request::Get { id: b"x" }));
     assert_eq!(words(Verb::Pttl, "x"), Ok(Request::Pttl { id: b"x" }));
 }
@@ -762,6 +809,46 @@ fn options_come_in_any_order_and_any_case() {
         );
     });
 
+    let full = Request::Lock(Lock {
+        id: b"id",
+        owner: b"me",
+        lease_ms: 7000,
+        reentrant: true,
+        max_ms: Some(8),
+        fp: Some(b"f"),
+        block_ms: Some(9),
+    });
+    permutations(
+        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9"],
+        &mut |order| {
+            assert_eq!(
+                words(Verb::Lock, &format!("id me {}", order.join(" "))).as_ref(),
+                Ok(&full)
+            );
+        },
+    );
+
+    let full = Request::Pause(Pause {
+        ms: Some(5),
+        reason: b"lunch",
+    });
+    permutations(&["px 5", "ReaSon lunch"], &mut |order| {
+        assert_eq!(words(Verb::Pause, &order.join(" ")).as_ref(), Ok(&full));
+    });
+
+    let full = Request::Purge(Purge {
+        state: State::Dead,
+        status: Some(b"s"),
+        pattern: Some(b"1*"),
+        count: 20,
+    });
+    permutations(
+        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20"],
+        &mut |order| {
+            assert_eq!(words(Verb::Purge, &order.join(" ")).as_ref(), Ok(&full));
+        },
+    );
+
     let full = Request::Scan(Scan {
         cursor: 5,
         state: Some(State::Dead),
@@ -779,6 +866,10 @@ fn options_come_in_any_order_and_any_case() {
         },
     );
     assert_eq!(words(Verb::Next, "cOuNt 3"), Ok(Request::Next { count: 3 }));
+    assert_eq!(
+        words(Verb::Requeue, "cOuNt 3"),
+        Ok(Request::Requeue { count: 3 })
+    );
 }
 
 #[test]
@@ -822,6 +913,43 @@ fn what_is_not_given_has_its_default() {
         shorten: false,
     };
     assert_eq!(words(Verb::Renew, "id 7 EX 1"), Ok(Request::Renew(renew)));
+    let lock = Lock {
+        id: b"id",
+        owner: b"me",
+        lease_ms: 5,
+        reentrant: false,
+        max_ms: None,
+        fp: None,
+        block_ms: None,
+    };
+    assert_eq!(words(Verb::Lock, "id me PX 5"), Ok(Request::Lock(lock)));
+    let whichever = Break {
+        id: b"id",
+        fence: None,
+    };
+    assert_eq!(words(Verb::Break, "id"), Ok(Request::Break(whichever)));
+    let this = Break {
+        fence: Some(7),
+        ..whichever
+    };
+    assert_eq!(words(Verb::Break, "id 7"), Ok(Request::Break(this)));
+    let pause = Pause {
+        ms: None,
+        reason: b"",
+    };
+    assert_eq!(words(Verb::Pause, ""), Ok(Request::Pause(pause)));
+    let requeue = Request::Requeue { count: 1000 };
+    assert_eq!(words(Verb::Requeue, ""), Ok(requeue));
+    let purge = Purge {
+        state: State::Finished,
+        status: None,
+        pattern: None,
+        count: 1000,
+    };
+    assert_eq!(
+        words(Verb::Purge, "STATE finished"),
+        Ok(Request::Purge(purge))
+    );
     let Ok(Request::Finish(finish)) = words(Verb::Finish, "id") else {
         panic!("FINISH")
     };
@@ -892,6 +1020,7 @@ fn options_that_exclude_each_other_do_so_in_either_order() {
         (Verb::Claim, "me", "EX 1", "PX 1"),
         (Verb::Nack, "id 7", "DELAY 1", "DEAD"),
         (Verb::Renew, "id 7", "EX 1", "PX 1"),
+        (Verb::Lock, "id me", "EX 1", "PX 1"),
     ];
     for (verb, start, one, other) in rows {
         let word = |option: &str| option.split(' ').next().unwrap().to_owned();
@@ -938,6 +1067,19 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (Verb::Nack, "id 7", &["DELAY 1", "DEAD", "ERROR e"]),
         (Verb::Renew, "id 7", &["EX 1", "PX 1"]),
         (Verb::Renew, "id 7 PX 5", &["LT"]),
+        (Verb::Lock, "id me", &["EX 1", "PX 1"]),
+        (
+            Verb::Lock,
+            "id me PX 5",
+            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1"],
+        ),
+        (Verb::Pause, "", &["PX 1", "REASON r"]),
+        (Verb::Requeue, "", &["COUNT 1"]),
+        (
+            Verb::Purge,
+            "STATE dead",
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+        ),
         (Verb::Next, "", &["COUNT 1"]),
         (
             Verb::Scan,
@@ -948,15 +1090,17 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
     for (verb, start, options) in rows {
         for option in *options {
             let word = option.split(' ').next().unwrap();
+            // A command of that few words has too few arguments.
+            let too_short = *verb == Verb::Renew
+                || start == &"id" && *verb == Verb::Schedule
+                || start == &"id me" && *verb == Verb::Lock;
             let twice = line(*verb, &format!("{start} {option} {option}"));
             assert_eq!(
                 twice,
                 format!("ERR syntax error, option {word} given twice"),
                 "{verb:?}"
             );
-            if *option != word
-                && !(*verb == Verb::Renew || start == &"id" && *verb == Verb::Schedule)
-            {
+            if *option != word && !too_short {
                 let bare = line(*verb, &format!("{start} {word}"));
                 assert_eq!(
                     bare,
@@ -999,6 +1143,18 @@ fn a_deadline_and_a_renewal_have_to_be_given() {
         line(Verb::Renew, "id 7 LT LT"),
         "ERR syntax error, option LT given twice"
     );
+    assert_eq!(
+        line(Verb::Lock, "id me REENTRANT MAX 5"),
+        "ERR syntax error, one of EX, PX is required"
+    );
+    assert_eq!(
+        line(Verb::Lock, "id me MAX 5 PX"),
+        "ERR syntax error, option PX needs a value"
+    );
+    assert_eq!(
+        line(Verb::Purge, "COUNT 5 STATUS s"),
+        "ERR syntax error, one of STATE is required"
+    );
     let lone: Vec<&[u8]> = vec![b"order.renew", b"q", b"id", b"7", b"LT"];
     assert!(matches!(
         parse(Verb::Renew, &lone, &LIMITS),
@@ -1009,9 +1165,39 @@ fn a_deadline_and_a_renewal_have_to_be_given() {
 #[test]
 fn each_command_takes_its_own_options_only() {
     let all = [
-        "EX", "PX", "EXAT", "PXAT", "NX", "XX", "UPSERT", "GT", "LT", "FROM", "IFREV", "FENCE",
-        "STATUS", "PAYLOAD", "STRICT", "CREATE", "RESULT", "KEEP", "COUNT", "BLOCK", "ID", "DELAY",
-        "DEAD", "ERROR", "STATE", "MATCH",
+        "EX",
+        "PX",
+        "EXAT",
+        "PXAT",
+        "NX",
+        "XX",
+        "UPSERT",
+        "GT",
+        "LT",
+        "FROM",
+        "IFREV",
+        "FENCE",
+        "STATUS",
+        "PAYLOAD",
+        "STRICT",
+        "CREATE",
+        "RESULT",
+        "KEEP",
+        "COUNT",
+        "BLOCK",
+        "ID",
+        "DELAY",
+        "DEAD",
+        "ERROR",
+        "STATE",
+        "MATCH",
+        "REENTRANT",
+        "MAX",
+        "FP",
+        "GET",
+        "SET",
+        "RESET",
+        "REASON",
     ];
     let rows: &[(Verb, &str, &[&str])] = &[
         (
@@ -1035,6 +1221,18 @@ fn each_command_takes_its_own_options_only() {
         (Verb::Mack, "1 id 7", &["FROM", "STATUS", "KEEP"]),
         (Verb::Nack, "id 7", &["DELAY", "DEAD", "ERROR"]),
         (Verb::Renew, "id 7", &["EX", "PX", "LT"]),
+        (
+            Verb::Lock,
+            "id me",
+            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK"],
+        ),
+        (Verb::Pause, "", &["PX", "REASON"]),
+        (Verb::Requeue, "", &["COUNT"]),
+        (
+            Verb::Purge,
+            "STATE dead",
+            &["STATE", "STATUS", "MATCH", "COUNT"],
+        ),
         (Verb::Next, "", &["COUNT"]),
         (Verb::Scan, "0", &["STATE", "STATUS", "MATCH", "COUNT"]),
     ];
@@ -1048,6 +1246,117 @@ fn each_command_takes_its_own_options_only() {
                 "{verb:?} {word}"
             );
         }
+    }
+}
+
+#[test]
+fn break_takes_one_fence_at_most_and_no_option() {
+    let not = Err(Error::NotAnInteger { name: "fence" });
+    assert_eq!(words(Verb::Break, "id FENCE 7"), not);
+    assert_eq!(words(Verb::Break, "id 7 8"), Err(unknown(b"8")));
+    assert_eq!(words(Verb::Unlock, "id FENCE"), not);
+    let error = Error::WrongArity {
+        command: "order.unlock",
+    };
+    assert_eq!(words(Verb::Unlock, "id 7 8"), Err(error));
+}
+
+#[test]
+fn config_gets_sets_and_resets() {
+    for (text, asked) in [
+        ("GET", Configure::Get(None)),
+        ("get lease-ms", Configure::Get(Some(b"lease-ms"))),
+        ("Reset", Configure::Reset(None)),
+        ("RESET keep-ms", Configure::Reset(Some(b"keep-ms"))),
+        ("SET a 1", Configure::Set(vec![(b"a", b"1")])),
+        // What names and values there are is not the grammar's to know.
+        (
+            "set a 1 b SET c GET",
+            Configure::Set(vec![(b"a", b"1"), (b"b", b"SET"), (b"c", b"GET")]),
+        ),
+    ] {
+        assert_eq!(words(Verb::Config, text), Ok(Request::Config(asked)));
+    }
+    let transitions: &[u8] = b"unpaid>paid paid>shipped";
+    assert_eq!(
+        run(
+            Verb::Config,
+            &[b"SET", b"transitions", transitions, b"", b""]
+        ),
+        Ok(Request::Config(Configure::Set(vec![
+            (b"transitions", transitions),
+            (b"", b"")
+        ])))
+    );
+    for (text, error) in [
+        ("GET a b", "unknown option near 'b'"),
+        ("RESET a b", "unknown option near 'b'"),
+        ("SET", "option SET needs a value"),
+        ("SET a", "option SET name needs a value"),
+        ("SET a 1 b", "option SET name needs a value"),
+        ("SET a 1 a 2", "option SET name given twice"),
+        ("REWRITE", "unknown option near 'REWRITE'"),
+        ("PX 5", "unknown option near 'PX'"),
+        ("lease-ms 5", "unknown option near 'lease-ms'"),
+    ] {
+        assert_eq!(
+            line(Verb::Config, text),
+            format!("ERR syntax error, {error}"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        line(Verb::Config, ""),
+        "ERR wrong number of arguments for 'order.config' command"
+    );
+}
+
+#[test]
+fn a_bad_lock_is_told_which_argument_is_bad() {
+    let long = "x".repeat(129);
+    for (text, error) in [
+        (
+            "id me PX 0".to_owned(),
+            "value of PX is out of range, a lease must last between 1 and 86400000 ms",
+        ),
+        (
+            "id me PX -1".to_owned(),
+            "value of PX is not an integer, must be decimal digits only",
+        ),
+        (
+            "id me EX 86401".to_owned(),
+            "value of EX is out of range, a lease must last between 1 and 86400000 ms",
+        ),
+        (
+            "id me PX 86400001".to_owned(),
+            "value of PX is out of range, a lease must last between 1 and 86400000 ms",
+        ),
+        (
+            "id me PX 5 MAX 0".to_owned(),
+            "value of MAX is out of range, must be between 1 and 86400000",
+        ),
+        (
+            format!("id {long} PX 5"),
+            "length of owner is out of range, must be between 1 and 128 bytes",
+        ),
+        (
+            format!("id me PX 5 FP {}", &long[..65]),
+            "length of FP is out of range, must be between 1 and 64 bytes",
+        ),
+        (
+            "id me PX 5 NX".to_owned(),
+            "syntax error, unknown option near 'NX'",
+        ),
+        (
+            "id me PX 5 EX 5".to_owned(),
+            "syntax error, PX and EX exclude each other",
+        ),
+        (
+            "id me PX 5 REENTRANT REENTRANT".to_owned(),
+            "syntax error, option REENTRANT given twice",
+        ),
+    ] {
+        assert_eq!(line(Verb::Lock, &text), format!("ERR {error}"), "{text}");
     }
 }
 
@@ -1115,13 +1424,18 @@ fn scan_filters_by_the_states_it_can_list() {
                 panic!("{word}")
             };
             assert_eq!(scan.state, Some(state));
+            let Ok(Request::Purge(purge)) = run(Verb::Purge, &[b"STATE", word.as_bytes()]) else {
+                panic!("{word}")
+            };
+            assert_eq!(purge.state, state);
         }
     }
     for word in [&b"missing"[..], b"", b"expire", b"expiredd", b"expired\0"] {
         let error = Error::UnknownState {
             near: Excerpt::of(word),
         };
-        assert_eq!(run(Verb::Scan, &[b"0", b"STATE", word]), Err(error));
+        assert_eq!(run(Verb::Scan, &[b"0", b"STATE", word]), Err(error.clone()));
+        assert_eq!(run(Verb::Purge, &[b"STATE", word]), Err(error));
     }
 }
 
@@ -1192,6 +1506,13 @@ fn no_arguments_whatever_do_harm() {
         b"ERROR",
         b"STATE",
         b"MATCH",
+        b"REENTRANT",
+        b"MAX",
+        b"FP",
+        b"GET",
+        b"SET",
+        b"RESET",
+        b"REASON",
         b"0",
         b"1",
         b"2",

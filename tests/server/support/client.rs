@@ -629,6 +629,18 @@ impl Client {
         })
     }
 
+    /// The next push, such as an invalidation of client tracking, if one comes
+    /// within `limit`.
+    #[track_caller]
+    pub(crate) fn push(&mut self, limit: Duration) -> Option<Value> {
+        match self.pushes.pop_front() {
+            Some(push) => Some(push),
+            None => self
+                .try_value(Instant::now() + limit)
+                .expect("the connection stands"),
+        }
+    }
+
     /// Every message until none has come for `quiet`.
     #[track_caller]
     pub(crate) fn messages(&mut self, quiet: Duration) -> Vec<Message> {

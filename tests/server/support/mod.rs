@@ -67,6 +67,11 @@ impl Random {
         Self(seed)
     }
 
+    /// From this seed, for a thread of a test that has a generator.
+    pub(crate) const fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

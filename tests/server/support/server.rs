@@ -251,7 +251,7 @@ impl Server {
                 Ok(()) => return,
                 // Somebody else took the port between our look and its bind.
                 Err(_) if attempt < 5 && self.log()[seen..].contains("Address already in use") => {
-                    self.port = None
+                    self.port = None;
                 }
                 Err(why) => panic!("the server does not start: {why}\n{}", self.log_tail(60)),
             }

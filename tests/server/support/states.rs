@@ -28,7 +28,12 @@ impl Snapshot {
                 Value::Int(n) => n.to_string(),
                 other => other.text(),
             };
-            ids.extend(reply.items()[1].items().iter().map(|row| row.items()[0].bytes().to_vec()));
+            ids.extend(
+                reply.items()[1]
+                    .items()
+                    .iter()
+                    .map(|row| row.items()[0].bytes().to_vec()),
+            );
             if cursor == "0" {
                 break;
             }
@@ -60,7 +65,11 @@ impl Snapshot {
     pub(crate) fn in_state(&self, state: &str) -> Vec<String> {
         self.orders
             .iter()
-            .filter(|(_, fields)| fields.iter().any(|(name, value)| name == "state" && value.text() == state))
+            .filter(|(_, fields)| {
+                fields
+                    .iter()
+                    .any(|(name, value)| name == "state" && value.text() == state)
+            })
             .map(|(id, _)| String::from_utf8_lossy(id).into_owned())
             .collect()
     }
@@ -70,7 +79,10 @@ impl Snapshot {
     #[track_caller]
     pub(crate) fn expect_same(&self, later: &Self, what: &str) {
         for (id, fields) in &self.orders {
-            let other = later.orders.get(id).unwrap_or_else(|| panic!("{what}: {} is gone", id.escape_ascii()));
+            let other = later
+                .orders
+                .get(id)
+                .unwrap_or_else(|| panic!("{what}: {} is gone", id.escape_ascii()));
             assert_eq!(fields, other, "{what}: {}", id.escape_ascii());
         }
         assert_eq!(self.len(), later.len(), "{what}: nothing was added");
@@ -109,18 +121,65 @@ pub(crate) fn fill_every_state(c: &mut Client, queue: &str) {
     let at = |ms: u64| ms.to_string().into_bytes();
 
     schedule(c, "scheduled", &[b"PX", &at(HOUR)]);
-    schedule(c, "scheduled-full", &[b"PX", &at(2 * HOUR), b"STATUS", b"unpaid", b"PAYLOAD", b"a\0b\r\n%s%n\xff{}"]);
-    schedule(c, "scheduled-empty", &[b"PX", &at(2 * HOUR), b"STATUS", b"", b"PAYLOAD", b""]);
+    schedule(
+        c,
+        "scheduled-full",
+        &[
+            b"PX",
+            &at(2 * HOUR),
+            b"STATUS",
+            b"unpaid",
+            b"PAYLOAD",
+            b"a\0b\r\n%s%n\xff{}",
+        ],
+    );
+    schedule(
+        c,
+        "scheduled-empty",
+        &[b"PX", &at(2 * HOUR), b"STATUS", b"", b"PAYLOAD", b""],
+    );
     schedule(c, "moved", &[b"PX", &at(HOUR), b"PAYLOAD", &[b'x'; 3000]]);
-    schedule(c, "moved", &[b"PX", &at(3 * HOUR), b"GT", b"STATUS", b"later"]);
-    cmd!(c, "ORDER.SCHEDULE", queue, b"id \0\r\n%s\xc4\x80{}", "PX", 4 * HOUR).order().expect("OK");
-    cmd!(c, "ORDER.SCHEDULE", queue, [b'i'; 255], "PX", 4 * HOUR).order().expect("OK");
+    schedule(
+        c,
+        "moved",
+        &[b"PX", &at(3 * HOUR), b"GT", b"STATUS", b"later"],
+    );
+    cmd!(
+        c,
+        "ORDER.SCHEDULE",
+        queue,
+        b"id \0\r\n%s\xc4\x80{}",
+        "PX",
+        4 * HOUR
+    )
+    .order()
+    .expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", queue, [b'i'; 255], "PX", 4 * HOUR)
+        .order()
+        .expect("OK");
     for i in 0..5 {
-        schedule(c, &format!("expired-{i}"), &[b"PXAT", &at(past + i % 2), b"STATUS", b"unpaid", b"PAYLOAD", b"{}"]);
+        schedule(
+            c,
+            &format!("expired-{i}"),
+            &[
+                b"PXAT",
+                &at(past + i % 2),
+                b"STATUS",
+                b"unpaid",
+                b"PAYLOAD",
+                b"{}",
+            ],
+        );
     }
-    schedule(c, "leased", &[b"PXAT", &at(past), b"STATUS", b"unpaid", b"PAYLOAD", b"p"]);
+    schedule(
+        c,
+        "leased",
+        &[b"PXAT", &at(past), b"STATUS", b"unpaid", b"PAYLOAD", b"p"],
+    );
     let fence = claim(c, "leased", HOUR / 2);
-    cmd!(c, "ORDER.RENEW", queue, "leased", fence, "PX", HOUR).lease().expect("OK");
+    cmd!(c, "ORDER.RENEW", queue, "leased", fence, "PX", HOUR)
+        .lease()
+        .expect("OK");
     schedule(c, "lapsed", &[b"PXAT", &at(past), b"PAYLOAD", b"p"]);
     claim(c, "lapsed", 1);
     schedule(c, "lapsed-dead", &[b"PXAT", &at(past)]);
@@ -130,26 +189,136 @@ pub(crate) fn fill_every_state(c: &mut Client, queue: &str) {
     schedule(c, "given-back", &[b"PXAT", &at(past)]);
     for _ in 0..3 {
         let fence = claim(c, "given-back", HOUR);
-        cmd!(c, "ORDER.NACK", queue, "given-back", fence, "DELAY", 0, "ERROR", "first \0 try").order().expect("OK");
-    }
-    schedule(c, "retrying", &[b"PXAT", &at(past), b"STATUS", b"unpaid", b"PAYLOAD", b"again"]);
-    let fence = claim(c, "retrying", HOUR);
-    cmd!(c, "ORDER.NACK", queue, "retrying", fence, "DELAY", HOUR, "ERROR", "timeout").order().expect("OK");
-    schedule(c, "dead", &[b"PXAT", &at(past), b"PAYLOAD", b"keep"]);
-    let fence = claim(c, "dead", HOUR);
-    cmd!(c, "ORDER.NACK", queue, "dead", fence, "DEAD", "ERROR", "refused by the shop").order().expect("OK");
-    schedule(c, "paid", &[b"PX", &at(HOUR), b"STATUS", b"unpaid", b"PAYLOAD", b"gone"]);
-    cmd!(c, "ORDER.FINISH", queue, "paid", "FROM", "unpaid", "STATUS", "paid", "RESULT", b"pay:\0 9f3c", "KEEP", 2 * HOUR)
+        cmd!(
+            c,
+            "ORDER.NACK",
+            queue,
+            "given-back",
+            fence,
+            "DELAY",
+            0,
+            "ERROR",
+            "first \0 try"
+        )
         .order()
         .expect("OK");
-    cmd!(c, "ORDER.FINISH", queue, "paid-first", "CREATE", "STATUS", "paid").order().expect("OK");
+    }
+    schedule(
+        c,
+        "retrying",
+        &[
+            b"PXAT",
+            &at(past),
+            b"STATUS",
+            b"unpaid",
+            b"PAYLOAD",
+            b"again",
+        ],
+    );
+    let fence = claim(c, "retrying", HOUR);
+    cmd!(
+        c,
+        "ORDER.NACK",
+        queue,
+        "retrying",
+        fence,
+        "DELAY",
+        HOUR,
+        "ERROR",
+        "timeout"
+    )
+    .order()
+    .expect("OK");
+    schedule(c, "dead", &[b"PXAT", &at(past), b"PAYLOAD", b"keep"]);
+    let fence = claim(c, "dead", HOUR);
+    cmd!(
+        c,
+        "ORDER.NACK",
+        queue,
+        "dead",
+        fence,
+        "DEAD",
+        "ERROR",
+        "refused by the shop"
+    )
+    .order()
+    .expect("OK");
+    schedule(
+        c,
+        "paid",
+        &[b"PX", &at(HOUR), b"STATUS", b"unpaid", b"PAYLOAD", b"gone"],
+    );
+    cmd!(
+        c,
+        "ORDER.FINISH",
+        queue,
+        "paid",
+        "FROM",
+        "unpaid",
+        "STATUS",
+        "paid",
+        "RESULT",
+        b"pay:\0 9f3c",
+        "KEEP",
+        2 * HOUR
+    )
+    .order()
+    .expect("OK");
+    cmd!(
+        c,
+        "ORDER.FINISH",
+        queue,
+        "paid-first",
+        "CREATE",
+        "STATUS",
+        "paid"
+    )
+    .order()
+    .expect("OK");
     schedule(c, "closed", &[b"PXAT", &at(past)]);
     let fence = claim(c, "closed", HOUR);
-    cmd!(c, "ORDER.ACK", queue, "closed", fence, "STATUS", "closed", "RESULT", b"done").order().expect("OK");
+    cmd!(
+        c,
+        "ORDER.ACK",
+        queue,
+        "closed",
+        fence,
+        "STATUS",
+        "closed",
+        "RESULT",
+        b"done"
+    )
+    .order()
+    .expect("OK");
     schedule(c, "reopened", &[b"PX", &at(HOUR), b"STATUS", b"a"]);
-    cmd!(c, "ORDER.FINISH", queue, "reopened", "STATUS", "b", "RESULT", b"r").order().expect("OK");
-    schedule(c, "reopened", &[b"PX", &at(HOUR), b"FROM", b"b", b"STATUS", b"c"]);
-    cmd!(c, "ORDER.STATUS", queue, "scheduled", "seen", "PAYLOAD", b"added").order().expect("OK");
+    cmd!(
+        c,
+        "ORDER.FINISH",
+        queue,
+        "reopened",
+        "STATUS",
+        "b",
+        "RESULT",
+        b"r"
+    )
+    .order()
+    .expect("OK");
+    schedule(
+        c,
+        "reopened",
+        &[b"PX", &at(HOUR), b"FROM", b"b", b"STATUS", b"c"],
+    );
+    cmd!(
+        c,
+        "ORDER.STATUS",
+        queue,
+        "scheduled",
+        "seen",
+        "PAYLOAD",
+        b"added"
+    )
+    .order()
+    .expect("OK");
 
     // Locks have no command in this version; their effects do.
     schedule(c, "locked", &[b"PX", &at(HOUR), b"PAYLOAD", b"locked"]);
@@ -187,8 +356,14 @@ pub(crate) fn apply(c: &mut Client, queue: &str, blob: &[u8]) {
 pub(crate) fn expect_healthy(server: &super::Server) {
     let mut c = server.client();
     assert_eq!(cmd!(c, "PING"), Value::Simple("PONG".into()));
-    super::wait_until(super::SOON, "no client to be blocked", || c.blocked_clients() == 0);
-    assert_eq!(c.info_number("orderwheel", "orderwheel_claim_waiters"), 0, "nobody stands in a line");
+    super::wait_until(super::SOON, "no client to be blocked", || {
+        c.blocked_clients() == 0
+    });
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_claim_waiters"),
+        0,
+        "nobody stands in a line"
+    );
     expect_no_fault(server);
 }
 
@@ -197,8 +372,16 @@ pub(crate) fn expect_healthy(server: &super::Server) {
 pub(crate) fn expect_no_fault(server: &super::Server) {
     let mut c = server.client();
     assert_eq!(cmd!(c, "PING"), Value::Simple("PONG".into()));
-    assert_eq!(c.info_number("orderwheel", "orderwheel_panics_total"), 0, "no panic");
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_panics_total"),
+        0,
+        "no panic"
+    );
     let log = server.log();
-    let bad = log.lines().find(|line| ["ASSERTION FAILED", "BUG REPORT", "panicked"].iter().any(|word| line.contains(word)));
+    let bad = log.lines().find(|line| {
+        ["ASSERTION FAILED", "BUG REPORT", "panicked"]
+            .iter()
+            .any(|word| line.contains(word))
+    });
     assert_eq!(bad, None);
 }

@@ -41,7 +41,14 @@ fn maybe(value: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 /// The effect that grants a lock; with `creates`, on an id that is not there.
-pub(crate) fn lock(id: &[u8], owner: &[u8], fence: u64, end: u64, fp: Option<&[u8]>, creates: bool) -> Vec<u8> {
+pub(crate) fn lock(
+    id: &[u8],
+    owner: &[u8],
+    fence: u64,
+    end: u64,
+    fp: Option<&[u8]>,
+    creates: bool,
+) -> Vec<u8> {
     let mut out = vec![6];
     bytes(id, &mut out);
     bytes(owner, &mut out);
@@ -85,7 +92,12 @@ pub(crate) fn commands_in(file: &[u8]) -> Vec<Vec<Vec<u8>>> {
     /// Reads `<mark>digits\r\n` and what is left after it.
     fn count(bytes: &[u8], mark: u8) -> Option<(usize, &[u8])> {
         let (&first, rest) = bytes.split_first()?;
-        assert_eq!(first, mark, "an append-only file holds commands: {}", bytes[..bytes.len().min(40)].escape_ascii());
+        assert_eq!(
+            first,
+            mark,
+            "an append-only file holds commands: {}",
+            bytes[..bytes.len().min(40)].escape_ascii()
+        );
         let end = rest.windows(2).position(|two| two == b"\r\n")?;
         let count = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
         Some((count, &rest[end + 2..]))
@@ -117,7 +129,11 @@ pub(crate) fn commands_in(file: &[u8]) -> Vec<Vec<Vec<u8>>> {
 pub(crate) fn aof_files(server: &Server, ending: &str) -> Vec<PathBuf> {
     let dir = server.dir().join("appendonlydir");
     let mut files: Vec<PathBuf> = fs::read_dir(dir)
-        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .map(|entries| {
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .collect()
+        })
         .unwrap_or_default();
     files.retain(|path: &PathBuf| path.to_string_lossy().ends_with(ending));
     files.sort();
@@ -127,20 +143,33 @@ pub(crate) fn aof_files(server: &Server, ending: &str) -> Vec<PathBuf> {
 /// Every command that was written to a server's append-only log since it was last
 /// rewritten.
 pub(crate) fn logged(server: &Server) -> Vec<Vec<Vec<u8>>> {
-    aof_files(server, ".incr.aof").iter().flat_map(|path: &PathBuf| commands_in(&read_file(Path::new(path)))).collect()
+    aof_files(server, ".incr.aof")
+        .iter()
+        .flat_map(|path: &PathBuf| commands_in(&read_file(Path::new(path))))
+        .collect()
 }
 
 /// The checksum at the end of a DUMP payload: CRC-64 of Jones, reflected.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ u64::from(*byte), |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0x95ac_9329_ac4b_c9b5 } else { crc >> 1 })
+        (0..8).fold(crc ^ u64::from(*byte), |crc, _| {
+            if crc & 1 == 1 {
+                (crc >> 1) ^ 0x95ac_9329_ac4b_c9b5
+            } else {
+                crc >> 1
+            }
+        })
     })
 }
 
 /// The value in a DUMP payload, without version and checksum, and its version.
 pub(crate) fn open_dump(payload: &[u8]) -> (&[u8], [u8; 2]) {
     let (rest, sum) = payload.split_at(payload.len() - 8);
-    assert_eq!(sum, crc64(rest).to_le_bytes(), "the checksum of a good payload");
+    assert_eq!(
+        sum,
+        crc64(rest).to_le_bytes(),
+        "the checksum of a good payload"
+    );
     let (value, version) = rest.split_at(rest.len() - 2);
     (value, version.try_into().unwrap())
 }

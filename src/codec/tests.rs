@@ -1066,7 +1066,7 @@ impl Random {
                 rev: self.number(),
                 status: self.status(),
                 payload: self.maybe(Self::payload),
-                ends_grant: self.number() % 2 == 0,
+                ends_grant: self.number().is_multiple_of(2),
             },
             3 => Effect::Claim {
                 owner: self.bytes(1, 128),

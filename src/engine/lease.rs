@@ -34,7 +34,7 @@ impl Queue {
                 return Ok(no(was, Outcome::Finished));
             }
             if met.is_leased() {
-                return self.lock_again(env, ask, met);
+                return Self::lock_again(env, ask, met);
             }
             if has_expired(met, &env.now) {
                 return Ok(no(was, Outcome::Expired));
@@ -88,7 +88,6 @@ impl Queue {
     /// LOCK where there is a live lease: the caller's own lock is HELD, its lease
     /// never shortened and its cap kept; anything else is BUSY.
     fn lock_again<'a>(
-        &self,
         env: &mut Env<'_>,
         ask: &Lock<'a>,
         met: &Met<'_>,

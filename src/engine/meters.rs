@@ -64,39 +64,44 @@ impl Meters {
     /// The times under their names in STATS and INFO: p50, p99 and maximum in
     /// milliseconds.
     pub fn times(&self) -> [(&'static str, f64); 15] {
-        let of = |names: [&'static str; 3], h: &Histogram| {
-            let [p50, p99, max] = names;
+        let named = [
+            (
+                ["lateness_ms_p50", "lateness_ms_p99", "lateness_ms_max"],
+                &self.lateness,
+            ),
+            (
+                [
+                    "claim_wait_ms_p50",
+                    "claim_wait_ms_p99",
+                    "claim_wait_ms_max",
+                ],
+                &self.claim_wait,
+            ),
+            (
+                ["close_ms_p50", "close_ms_p99", "close_ms_max"],
+                &self.close,
+            ),
+            (
+                ["lock_wait_ms_p50", "lock_wait_ms_p99", "lock_wait_ms_max"],
+                &self.lock_wait,
+            ),
+            (
+                ["lock_hold_ms_p50", "lock_hold_ms_p99", "lock_hold_ms_max"],
+                &self.lock_hold,
+            ),
+        ];
+        let mut times = [("", 0.0); 15];
+        let values = named.iter().flat_map(|([p50, p99, max], times)| {
             [
-                (p50, h.percentile_ms(50)),
-                (p99, h.percentile_ms(99)),
-                (max, h.max_ms()),
+                (*p50, times.percentile_ms(50)),
+                (*p99, times.percentile_ms(99)),
+                (*max, times.max_ms()),
             ]
-        };
-        let [a, b, c] = of(
-            ["lateness_ms_p50", "lateness_ms_p99", "lateness_ms_max"],
-            &self.lateness,
-        );
-        let [d, e, f] = of(
-            [
-                "claim_wait_ms_p50",
-                "claim_wait_ms_p99",
-                "claim_wait_ms_max",
-            ],
-            &self.claim_wait,
-        );
-        let [g, h, i] = of(
-            ["close_ms_p50", "close_ms_p99", "close_ms_max"],
-            &self.close,
-        );
-        let [j, k, l] = of(
-            ["lock_wait_ms_p50", "lock_wait_ms_p99", "lock_wait_ms_max"],
-            &self.lock_wait,
-        );
-        let [m, n, o] = of(
-            ["lock_hold_ms_p50", "lock_hold_ms_p99", "lock_hold_ms_max"],
-            &self.lock_hold,
-        );
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]
+        });
+        for (place, value) in times.iter_mut().zip(values) {
+            *place = value;
+        }
+        times
     }
 
     /// Adds what another counted.

@@ -45,9 +45,8 @@ use super::effect::{
 use super::number::Numbers;
 use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::Queue;
-use super::record::{Place, Record};
+use super::record::Place;
 use super::settings::{Defaults, Setting};
-use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
 use super::time::{Now, WALL_MS_MAX, WallMs};
 use super::view::{OrderView, StatValue};
@@ -55,8 +54,8 @@ use super::wheel::{Filed, Wheel};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{
-    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Scan, Schedule,
-    SetStatus, State, When,
+    Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
+    Purge, Renew, Scan, Schedule, SetStatus, State, Unlock, When,
 };
 
 // ------------------------------------------------- invariants of the structures
@@ -276,6 +275,8 @@ struct MRecord {
     error: Option<Vec<u8>>,
     /// Last grant.
     grant: Option<MGrant>,
+    /// Fingerprint of the request it was locked for.
+    fp: Option<Vec<u8>>,
     /// Since when it is claimable, where no lease or wait says so.
     since: u64,
     /// Whether it waits for its deadline and nothing else ever was.
@@ -574,7 +575,8 @@ struct World {
 }
 
 /// Names of the settings the run changes, with some values.
-const SETTINGS: [(Setting, [u64; 3]); 6] = [
+const SETTINGS: [(Setting, [u64; 3]); 7] = [
+    (Setting::LockMsMax, [5, 100, 5_000]),
     (Setting::MaxAttempts, [1, 3, 0]),
     (Setting::MaxLeased, [2, 10, 0]),
     (Setting::KeepMs, [0, 20, 60_000]),
@@ -639,6 +641,7 @@ impl World {
         defaults.set(Setting::LeaseMs, 100);
         defaults.set(Setting::KeepMs, 500);
         defaults.set(Setting::DeadMax, 20);
+        defaults.set(Setting::LockMsMax, 300);
         defaults.lease_ms_max = 30_000;
         Self {
             kind,
@@ -1119,6 +1122,7 @@ impl World {
     fn next_rev(&mut self, n: u32) -> u64 {
         let old = self.records.get(&n).map_or(0, |record| record.rev);
         let rev = (old + 1).max(self.last).max(self.now().wall_us);
+        assert!(rev > old, "revs grow");
         self.floor = self.floor.max(rev);
         rev
     }
@@ -1183,7 +1187,8 @@ impl World {
             (outcome, was),
             "order {n}"
         );
-        assert_eq!(decision.effect.is_some(), outcome == Outcome::Ok, "P12");
+        let done = matches!(outcome, Outcome::Ok | Outcome::Held);
+        assert_eq!(decision.effect.is_some(), done, "P12");
         self.count(outcome.word());
         if let Some(effect) = &decision.effect {
             self.carry(effect);
@@ -1364,6 +1369,7 @@ impl World {
                     rev,
                     keep_end,
                     result,
+                    fp: old.fp,
                     ..MRecord::default()
                 },
             );
@@ -1824,43 +1830,122 @@ impl World {
         grant.holds = holds.unwrap_or(grant.holds);
     }
 
-    /// Takes a lock, directly: there is no command for it yet.
+    /// LOCK.
     fn lock(&mut self) -> u32 {
-        let n = self.any_id();
-        let was = self.state(n);
-        let has_room = match was {
-            State::Missing | State::Scheduled => true,
-            _ => return n,
-        };
-        assert!(has_room);
-        let (now, nows) = (self.now(), self.nows());
-        let floor = self.queue().floor();
-        let fence = self.next_fence(n);
-        assert_eq!(self.numbers.grant(now.wall_us, floor), Some(fence));
-        let end = now.wall_us.div_ceil(1000) + 1 + self.dice.below(80);
-        let cap = end + self.dice.below(200);
-        let fp = self.dice.chance(300).then(|| Bytes::of(b"fingerprint"));
-        let creates = was == State::Missing;
-        let id = self.ids[n as usize].clone();
-        self.carry(&Effect::Lock {
-            id: Bytes::of(&id),
-            owner: Bytes::of(b"payer"),
-            fence,
-            end: WallMs(end),
-            cap: WallMs(cap),
-            fp,
-            creates,
-        });
-        let mut record = if creates {
-            MRecord::default()
+        let n = if self.dice.chance(300) {
+            self.granted_id()
         } else {
-            self.records.remove(&n).unwrap()
+            self.any_id()
         };
+        let owner = self.dice.pick(&[&b"payer"[..], b"payer", b"another payer"]);
+        let fp = self
+            .dice
+            .pick(&[None, None, Some(&b"one"[..]), Some(b"two")]);
+        let lease_ms = 1 + self.dice.below(80);
+        let max_ms = self
+            .dice
+            .pick(&[None, None, Some(1), Some(60), Some(30_000)]);
+        let (reentrant, queued) = (self.dice.chance(500), self.dice.chance(100));
+        let id = self.ids[n as usize].clone();
+        let ask = Lock {
+            id: &id,
+            owner,
+            lease_ms,
+            reentrant,
+            max_ms,
+            fp,
+            block_ms: None,
+        };
+        let now = self.now();
+        let mut env = Env {
+            now,
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
+        let queue = &self.servers[self.active].queue;
+        let waiter = queue.lock_waiter_outcome(&now, &id, fp);
+        let decided = queue.decide_lock(&mut env, &ask, queued);
+
+        let (was, wall, active) = (self.state(n), self.wall(), self.active);
+        let known = self.records.get(&n).filter(|_| was != State::Missing);
+        let grant = known.and_then(|record| record.grant.clone());
+        let late = matches!(was, State::Retrying | State::Dead)
+            || known.is_some_and(|record| record.deadline.is_some_and(|at| at <= wall));
+        let mismatch = known.is_some_and(|record| {
+            fp.is_some_and(|fp| record.fp.as_ref().is_some_and(|old| old != fp))
+        });
+        let told = if mismatch {
+            Some(Outcome::Mismatch)
+        } else if was == State::Finished {
+            Some(Outcome::Finished)
+        } else {
+            late.then_some(Outcome::Expired)
+        };
+        assert_eq!(waiter, told, "order {n}: one who waits");
+        let outcome = match told {
+            Some(told @ (Outcome::Mismatch | Outcome::Finished)) => told,
+            _ if matches!(was, State::Leased | State::Reserved) => {
+                let grant = grant.as_ref().unwrap();
+                if grant.kind == LeaseKind::Lock && grant.owner == owner {
+                    Outcome::Held
+                } else {
+                    Outcome::Busy
+                }
+            }
+            Some(told) => told,
+            None if queued => Outcome::Busy,
+            None => Outcome::Ok,
+        };
+        let effect = decided.as_ref().unwrap().effect.clone();
+        let ceil = now.wall_us.div_ceil(1000);
+        if !self.judge(n, decided, outcome, was) {
+            return n;
+        }
+        if outcome == Outcome::Held {
+            let grant = grant.unwrap();
+            let rest = left(grant.over[active], &now);
+            let wanted = lease_ms.min(left(grant.cap_over[active], &now)).max(rest);
+            let holds = grant.holds + u32::from(reentrant);
+            self.regrant(n, ceil + wanted, Some(holds));
+            let over = self.records[&n].grant.as_ref().unwrap().over[active];
+            assert!(over >= grant.over[active], "never shortened");
+            assert!(
+                over <= grant.cap_over[active].max(now.mono_us.div_ceil(1000) + 1),
+                "P5: past its cap"
+            );
+            return n;
+        }
+        let cap_ms = max_ms
+            .unwrap_or(u64::MAX)
+            .min(self.setting(Setting::LockMsMax))
+            .min(self.defaults.lease_ms_max);
+        let fence = self.next_fence(n);
+        let (end, cap) = (ceil + lease_ms.min(cap_ms), ceil + cap_ms);
+        assert_eq!(
+            effect,
+            Some(Effect::Lock {
+                id: Bytes::of(&id),
+                owner: Bytes::of(owner),
+                fence,
+                end: WallMs(end),
+                cap: WallMs(cap),
+                fp: fp.map(Bytes::of),
+                creates: was == State::Missing,
+            })
+        );
+        let nows = self.nows();
+        let mut record = match self.records.remove(&n) {
+            Some(record) if was != State::Missing => record,
+            _ => MRecord::default(),
+        };
+        assert!(fence > record.rev, "revs grow");
         record.rev = fence;
         record.announced = false;
+        record.retry = None;
+        record.fp = fp.map(<[u8]>::to_vec).or(record.fp);
         record.grant = Some(MGrant {
             kind: LeaseKind::Lock,
-            owner: b"payer".to_vec(),
+            owner: owner.to_vec(),
             fence,
             end,
             over: nows.map(|now| mono_of(end, &now)),
@@ -1876,57 +1961,76 @@ impl World {
         n
     }
 
-    /// Takes a held lock again, gives one hold back, or ends a lease, directly.
-    fn hold_or_release(&mut self) -> u32 {
+    /// What is said to one who wants to end the lease with this fence, or any.
+    fn end_of_lease(&self, n: u32, fence: Option<u64>) -> Outcome {
+        if self.state(n) == State::Missing {
+            return Outcome::Missing;
+        }
+        match &self.records[&n].grant {
+            None => Outcome::Gone,
+            Some(grant) if fence.is_some_and(|fence| fence != grant.fence) => Outcome::Stale,
+            Some(grant) if grant.over[self.active] <= self.now().mono_us / 1000 => Outcome::Gone,
+            Some(_) => Outcome::Ok,
+        }
+    }
+
+    /// UNLOCK.
+    fn unlock(&mut self) -> u32 {
         let n = self.granted_id();
-        let state = self.state(n);
-        if !matches!(state, State::Leased | State::Reserved) {
-            return n;
-        }
+        let fence = self.fence(n);
         let id = self.ids[n as usize].clone();
-        let grant = self.records[&n].grant.clone().unwrap();
-        let (now, wall) = (self.now(), self.wall());
-        let rev = self.records[&n]
-            .rev
-            .saturating_add(1)
-            .max(self.last)
-            .max(now.wall_us);
-        if grant.kind == LeaseKind::Lock && self.dice.chance(600) {
-            let holds = 1 + self.dice.below(3) as u32;
-            let end = grant.end.max(wall + self.dice.below(50)).min(grant.cap);
-            self.carry(&Effect::Hold {
-                id: Bytes::of(&id),
-                rev,
-                holds,
-                end: WallMs(end),
-            });
-            self.regrant(n, end, Some(holds));
-            self.count("hold");
+        let ask = Unlock { id: &id, fence };
+        let decided = self.ask(|queue, env| queue.decide_unlock(env, &ask));
+        let was = self.state(n);
+        let mut outcome = self.end_of_lease(n, Some(fence));
+        let grant = self.records.get(&n).and_then(|record| record.grant.clone());
+        if let Some(grant) = grant.filter(|_| outcome == Outcome::Ok)
+            && grant.kind == LeaseKind::Lock
+            && grant.holds > 1
+        {
+            outcome = Outcome::Held;
+            if self.judge(n, decided, outcome, was) {
+                let now = self.now();
+                let end = now.wall_us.div_ceil(1000) + left(grant.over[self.active], &now);
+                self.regrant(n, end, Some(grant.holds - 1));
+            }
             return n;
         }
-        let then = match self.dice.below(3) {
-            _ if grant.last_try => AfterTry::Dead(WallMs(wall)),
-            0 => AfterTry::Now,
-            1 => AfterTry::At(WallMs(
-                now.wall_us.div_ceil(1000) + 1 + self.dice.below(100),
-            )),
-            _ => AfterTry::Dead(WallMs(wall)),
-        };
-        let ended = if grant.kind == LeaseKind::Lock {
-            Ended::Lock
-        } else {
-            Ended::Claim(then)
-        };
-        self.carry(&Effect::Release {
-            id: Bytes::of(&id),
-            rev,
-            ended,
-        });
-        assert_eq!(self.next_rev(n), rev);
-        self.count("release");
-        if state == State::Reserved {
+        if self.judge(n, decided, outcome, was) {
+            self.release(n, was);
+            self.count("unlock");
+        }
+        n
+    }
+
+    /// BREAK.
+    fn break_lease(&mut self) -> u32 {
+        let n = self.granted_id();
+        let fence = self.dice.chance(400).then(|| self.fence(n));
+        let id = self.ids[n as usize].clone();
+        let ask = Break { id: &id, fence };
+        let decided = self.ask(|queue, env| queue.decide_break(env, &ask));
+        let was = self.state(n);
+        let outcome = self.end_of_lease(n, fence);
+        if self.judge(n, decided, outcome, was) {
+            self.release(n, was);
+            self.count("break");
+        }
+        n
+    }
+
+    /// What is left of an order whose live lease is ended.
+    fn release(&mut self, n: u32, was: State) {
+        let (wall, rev) = (self.wall(), self.next_rev(n));
+        let grant = self.records[&n].grant.clone().unwrap();
+        if was == State::Reserved {
             self.records.remove(&n);
         } else if grant.kind == LeaseKind::Claim {
+            let then = if grant.last_try {
+                AfterTry::Dead(WallMs(wall))
+            } else {
+                AfterTry::Now
+            };
             self.fail(n, then, rev);
         } else {
             self.seq += 1;
@@ -1934,67 +2038,159 @@ impl World {
             let record = self.records.get_mut(&n).unwrap();
             record.rev = rev;
             record.grant = None;
+            record.fp = None;
             record.announced = false;
             record.since = wall.max(record.deadline.unwrap());
             record.plain = record.deadline.unwrap() >= wall;
             record.seq = seq;
         }
-        n
     }
 
-    /// Brings a dead order back, directly.
-    fn requeue(&mut self) -> u32 {
+    /// REQUEUE.
+    fn requeue(&mut self) {
         let (now, active, wall) = (self.now(), self.active, self.wall());
-        let dead = self
+        let count = self.dice.pick(&[1, 1, 3, 1000]) as usize;
+        self.queue().advance(&now, &mut || true);
+        let mut env = Env {
+            now,
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
+        let swept = self.servers[active]
+            .queue
+            .decide_requeue(&mut env, count)
+            .unwrap();
+        let dead: BTreeSet<u32> = self
             .records
             .iter()
-            .find(|(_, record)| record.state(&now, active) == State::Dead);
-        let Some(n) = dead.map(|(n, _)| *n) else {
-            return 0;
+            .filter(|(_, record)| record.state(&now, active) == State::Dead)
+            .map(|(n, _)| *n)
+            .collect();
+        let done = dead.len().min(count);
+        assert_eq!(
+            (swept.done, swept.left),
+            (done as u64, (dead.len() - done) as u64)
+        );
+        assert_eq!(swept.effect.is_some(), done > 0, "P12");
+        let Some(effect) = swept.effect else { return };
+        let Effect::Requeue { rev, ids } = &effect else {
+            panic!("{effect:?}")
         };
-        let rev = self.next_rev(n);
-        let id = self.ids[n as usize].clone();
-        self.carry(&Effect::Requeue {
-            rev,
-            ids: vec![Bytes::of(&id)],
-        });
-        let record = self.records.get_mut(&n).unwrap();
-        record.attempt = 0;
-        record.grant = None;
-        record.dead = false;
-        record.retry = None;
-        record.announced = false;
-        record.rev = rev;
-        record.since = wall.max(record.deadline.unwrap());
-        record.plain = false;
-        self.count("requeue");
-        n
+        assert_eq!(ids.len(), done);
+        assert_eq!(*rev, (self.floor + 1).max(self.last).max(now.wall_us));
+        self.floor = *rev;
+        let mut seen = BTreeSet::new();
+        for id in ids {
+            let n = self.numbers_of[&**id];
+            assert!(dead.contains(&n) && seen.insert(n), "requeued: {n}");
+            let record = self.records.get_mut(&n).unwrap();
+            assert!(*rev > record.rev, "revs grow");
+            record.attempt = 0;
+            record.grant = None;
+            record.dead = false;
+            record.retry = None;
+            record.announced = false;
+            record.rev = *rev;
+            record.since = wall.max(record.deadline.unwrap());
+            record.plain = false;
+            self.count("requeue");
+        }
+        self.carry(&effect);
     }
 
-    /// Changes a setting, the pause or the floor.
-    fn configure(&mut self) {
-        if self.dice.chance(100) {
-            self.transitions = !self.transitions && self.dice.chance(200);
-            let value = self.transitions.then(|| Bytes::of(TRANSITIONS));
-            self.carry(&Effect::Configure {
-                name: Bytes::of(b"transitions"),
-                value,
-            });
-            return;
+    /// PURGE.
+    fn purge(&mut self) {
+        let (now, active) = (self.now(), self.active);
+        let state = self.dice.pick(&State::LISTED);
+        let status = self.dice.chance(400).then(|| self.status());
+        let pattern: Option<&[u8]> = self.dice.chance(300).then_some(b"*1*");
+        let count = self.dice.pick(&[1, 1, 2, 2, 5, 1000]);
+        let matches = |id: &[u8]| pattern.is_none() || id.contains(&b'1');
+        let ask = Purge {
+            state,
+            status: status.as_deref(),
+            pattern,
+            count,
+        };
+        self.queue().advance(&now, &mut || true);
+        let swept = self.queue().decide_purge(&now, &ask, &matches);
+        let takes = !matches!(state, State::Leased | State::Reserved);
+        let wanted: BTreeSet<u32> = self
+            .records
+            .iter()
+            .filter(|(n, record)| {
+                record.state(&now, active) == state
+                    && status
+                        .as_ref()
+                        .is_none_or(|status| *status == record.status)
+                    && matches(&self.ids[**n as usize])
+            })
+            .map(|(n, _)| *n)
+            .collect();
+        let in_state = self
+            .records
+            .values()
+            .filter(|record| record.state(&now, active) == state)
+            .count() as u64;
+        assert!(swept.done <= wanted.len() as u64 && swept.done <= u64::from(count));
+        assert!(takes || swept.done == 0, "a lease was taken away");
+        // With as many looks as there are records, all are found.
+        let all = wanted.len().min(count as usize) as u64;
+        if self.kind.is_exact() {
+            assert_eq!(swept.left, in_state - swept.done);
+            if takes && (count as usize * 10 >= self.ids.len()) {
+                assert_eq!(swept.done, all, "{ask:?}");
+            }
         }
+        let Some(effect) = swept.effect else {
+            assert_eq!(swept.done, 0, "P12");
+            return;
+        };
+        let Effect::Forget { ids } = &effect else {
+            panic!("{effect:?}")
+        };
+        assert_eq!(ids.len() as u64, swept.done);
+        for id in ids {
+            let n = self.numbers_of[&**id];
+            assert!(wanted.contains(&n), "purged: {n}");
+            assert!(self.records.remove(&n).is_some(), "purged twice: {n}");
+            self.paid.remove(&n);
+            self.count("purge");
+        }
+        self.carry(&effect);
+    }
+
+    /// Carries out what a command of an operator comes to.
+    fn carry_all(&mut self, effects: &[Effect<'_>]) {
+        for effect in effects {
+            self.carry(effect);
+        }
+    }
+
+    /// CONFIG, PAUSE and RESUME; and the floor, which a restored queue may raise.
+    fn configure(&mut self) {
+        let now = self.now();
         if self.dice.chance(300) && !self.kind.is_exact() {
-            let on = self.dice.chance(500);
-            let until = self
-                .dice
-                .chance(700)
-                .then(|| self.wall() + self.dice.below(200))
-                .filter(|_| on);
-            self.pause = on.then_some(until);
-            self.carry(&Effect::Pause {
-                on,
-                until: until.map(WallMs),
-                reason: Bytes::of(b"lunch"),
-            });
+            if self.dice.chance(500) {
+                let ms = self.dice.chance(700).then(|| 1 + self.dice.below(200));
+                let ask = Pause {
+                    ms,
+                    reason: b"lunch",
+                };
+                let env = Env {
+                    now,
+                    numbers: &mut self.numbers,
+                    defaults: &self.defaults,
+                };
+                let effect = self.servers[self.active].queue.decide_pause(&env, &ask);
+                self.carry(&effect);
+                self.pause = Some(ms.map(|ms| now.wall_us.div_ceil(1000) + ms));
+            } else {
+                let effect = self.queue().decide_resume();
+                assert_eq!(effect.is_some(), self.pause.is_some(), "P12");
+                self.carry_all(effect.as_slice());
+                self.pause = None;
+            }
             return;
         }
         if self.dice.chance(100) {
@@ -2004,16 +2200,49 @@ impl World {
             return;
         }
         let (setting, values) = self.dice.pick(&SETTINGS);
-        let value = self.dice.chance(500).then(|| self.dice.pick(&values));
-        let text = value.map(|value| value.to_string().into_bytes());
-        self.carry(&Effect::Configure {
-            name: Bytes::of(setting.name().as_bytes()),
-            value: text.as_deref().map(Bytes::of),
-        });
-        match value {
-            Some(value) => self.own.insert(setting, value),
-            None => self.own.remove(&setting),
+        let value = self.dice.pick(&values);
+        let text = value.to_string().into_bytes();
+        let name = setting.name().as_bytes();
+        let lists = self.dice.chance(20);
+        let ask = match self.dice.below(20) {
+            0..=10 if lists => Configure::Set(vec![
+                (name, text.as_slice()),
+                (&b"transitions"[..], TRANSITIONS),
+            ]),
+            0..=8 => Configure::Set(vec![(name, text.as_slice())]),
+            9 | 10 => Configure::Set(vec![(name, text.as_slice()), (&b"lease-ms"[..], b"0")]),
+            11 => Configure::Set(vec![(name, text.as_slice()), (&b"no-such"[..], b"1")]),
+            12..=14 => Configure::Reset(None),
+            15 | 16 => Configure::Reset(Some(b"transitions")),
+            _ => Configure::Reset(Some(name)),
         };
+        let decided = self.queue().decide_configure(&ask);
+        let (own, transitions) = (self.own.clone(), self.transitions);
+        match &ask {
+            Configure::Set(pairs) => {
+                if pairs.len() > 1 && pairs[1].1 != TRANSITIONS {
+                    assert!(decided.is_err(), "{ask:?}");
+                    self.count("bad setting");
+                    return;
+                }
+                self.own.insert(setting, value);
+                self.transitions |= pairs.len() > 1;
+            }
+            Configure::Reset(Some(b"transitions")) => self.transitions = false,
+            Configure::Reset(Some(_)) => {
+                self.own.remove(&setting);
+            }
+            Configure::Reset(None) => {
+                self.own.clear();
+                self.transitions = false;
+            }
+            Configure::Get(_) => {}
+        }
+        let effects = decided.unwrap();
+        let changed = (own, transitions) != (self.own.clone(), self.transitions);
+        assert!(!changed || !effects.is_empty());
+        assert!(changed || matches!(ask, Configure::Set(_)) || effects.is_empty());
+        self.carry_all(&effects);
     }
 
     /// One of the servers is stopped and loads what it saved.
@@ -2266,10 +2495,18 @@ impl World {
             740..=819 => Some(self.nack()),
             820..=869 => Some(self.renew()),
             870..=919 => Some(self.lock()),
-            920..=949 => Some(self.hold_or_release()),
-            950..=959 => Some(self.requeue()),
-            960..=979 => {
+            920..=939 => Some(self.unlock()),
+            940..=949 => Some(self.break_lease()),
+            950..=959 => {
+                self.requeue();
+                None
+            }
+            960..=975 => {
                 self.forget();
+                None
+            }
+            976..=979 => {
+                self.purge();
                 None
             }
             980..=994 => {
@@ -2344,12 +2581,17 @@ fn play(kind: Kind, seed: u64) {
     lacking.extend([
         "EXPIRED",
         "GONE",
+        "HELD",
+        "BUSY",
+        "MISMATCH",
         "claim: some",
         "claim: none",
         "lock",
-        "hold",
-        "release",
+        "unlock",
+        "break",
         "requeue",
+        "purge",
+        "bad setting",
         "restart",
     ]);
     lacking.extend(["forgotten", "expired", "lapsed"]);

@@ -78,3 +78,32 @@ impl Numbers {
         self.last = self.last.max(now_us).saturating_add(guard_us);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_far_ahead_is_passed_in_its_queue_alone() {
+        let now_us = 1_700_000_000_000_000;
+        let far = now_us + FOREIGN_AHEAD_US_MAX + 10;
+        let mut numbers = Numbers::new();
+        assert!(!numbers.learn(far, now_us));
+        assert_eq!(numbers.grant(now_us, far), Some(far + 1));
+        assert_eq!(
+            numbers.grant(now_us, 0),
+            Some(now_us),
+            "another queue goes by the clock"
+        );
+        assert_eq!(numbers.grant(now_us, far + 1), Some(far + 2));
+        // A floor that may be followed is.
+        let near = now_us + FOREIGN_AHEAD_US_MAX - 10;
+        assert_eq!(numbers.grant(now_us, near), Some(near + 1));
+        assert_eq!(numbers.grant(now_us, 0), Some(near + 2));
+        // And what was given out here counts, however far the clock is set back.
+        assert_eq!(numbers.grant(1, 0), Some(near + 3));
+        assert_eq!(numbers.grant(1, 0), Some(near + 4));
+        assert_eq!(numbers.grant(1, NUMBER_END - 2), Some(NUMBER_END - 1));
+        assert_eq!(numbers.grant(1, NUMBER_END - 1), None);
+    }
+}

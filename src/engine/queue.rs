@@ -106,7 +106,7 @@ pub struct Queue {
     pub(super) own: Option<Box<Own>>,
     /// Ids of orders that went back to their deadline by a lapse which has not
     /// been announced, at most [`NOTICES_MAX`].
-    notices: Option<Box<VecDeque<Box<[u8]>>>>,
+    notices: VecDeque<Box<[u8]>>,
     /// Totals and times.
     pub(super) meters: Box<Meters>,
     /// The wall clock at the last look, to notice a step back.
@@ -136,7 +136,7 @@ impl Queue {
             floor: 0,
             pause: None,
             own: None,
-            notices: None,
+            notices: VecDeque::new(),
             meters: Box::default(),
             seen: WallMs(0),
             hint: NEVER,
@@ -148,7 +148,7 @@ impl Queue {
 
     /// Whether nothing is in it that would be missed: then its key goes.
     pub fn is_empty(&self) -> bool {
-        self.store.len() == 0 && self.own.is_none() && self.pause.is_none()
+        self.store.is_empty() && self.own.is_none() && self.pause.is_none()
     }
 
     /// How many records, those that already read as missing included.
@@ -163,10 +163,7 @@ impl Queue {
 
     /// Bytes it takes, itself included.
     pub fn bytes(&self) -> usize {
-        let notices = self
-            .notices
-            .as_ref()
-            .map_or(0, |notices| notices.iter().map(|id| id.len() + 16).sum());
+        let notices: usize = self.notices.iter().map(|id| id.len() + 16).sum();
         size_of::<Self>()
             + size_of::<Meters>()
             + self.store.bytes()
@@ -468,6 +465,7 @@ impl Queue {
         let Some(deadline) = deadline else {
             // A reserved id lives and dies with its lock.
             self.lapsed = true;
+            self.meters.lapsed += 1;
             self.file_keep(i);
             return;
         };
@@ -479,9 +477,8 @@ impl Queue {
         } else if end < deadline || !deadline.is_due(now) {
             // What makes it claimable is its deadline, which may have passed too
             // since. (A claimed order comes here if the wall clock was set back.)
-            let notices = self.notices.get_or_insert_default();
-            if notices.len() < NOTICES_MAX {
-                notices.push_back(self.store.rows.id(i).into());
+            if self.notices.len() < NOTICES_MAX {
+                self.notices.push_back(self.store.rows.id(i).into());
             }
             self.file_deadline(i, deadline);
             self.hint_at(WallMs(0));
@@ -564,10 +561,7 @@ impl Queue {
         self.drawn.unannounced() > 0
             || self.returned.unannounced() > 0
             || self.dead.unannounced() > 0
-            || self
-                .notices
-                .as_ref()
-                .is_some_and(|notices| !notices.is_empty())
+            || !self.notices.is_empty()
     }
 
     /// How many orders are to be announced and were not yet.
@@ -577,7 +571,7 @@ impl Queue {
             .count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
         let lists =
             self.drawn.unannounced() + self.returned.unannounced() + self.dead.unannounced();
-        (due + lists + self.notices.as_ref().map_or(0, |notices| notices.len())) as u64
+        (due + lists + self.notices.len()) as u64
     }
 
     /// Gives out the next announcements in order, for at most `max` orders, and
@@ -587,18 +581,13 @@ impl Queue {
             return;
         }
         for _ in 0..max {
-            if let Some(id) = self
-                .notices
-                .as_mut()
-                .and_then(|notices| notices.pop_front())
-            {
+            if let Some(id) = self.notices.pop_front() {
                 out.push(Announcement {
                     kind: EventKind::Lapsed,
                     id,
                 });
                 continue;
             }
-            self.notices = None;
             if let Some(i) = self.dead.next_unannounced() {
                 self.dead.mark_announced(&self.store.rows);
                 self.announced(i, now, out);
@@ -660,10 +649,8 @@ impl Queue {
         if self.is_paused(now) {
             return None;
         }
-        let noted = self.notices.as_mut().and_then(|notices| {
-            let at = notices.iter().position(|noted| **noted == *id)?;
-            notices.remove(at)
-        });
+        let at = self.notices.iter().position(|noted| **noted == *id);
+        let noted = at.and_then(|at| self.notices.remove(at));
         let is_lapsed_reservation = || {
             let i = self.store.find(id)?;
             let (rows, record) = (&self.store.rows, self.store.rows.get(i)?);
@@ -695,7 +682,7 @@ impl Queue {
             list.announce_again();
         }
         // What lapsed while another server was primary was its to say.
-        self.notices = None;
+        self.notices = VecDeque::new();
         self.hint_at(WallMs(0));
     }
 

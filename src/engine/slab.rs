@@ -148,6 +148,7 @@ impl PageSet {
     }
 
     /// Whether a page is in the set.
+    #[cfg(any(test, debug_assertions))]
     fn contains(&self, page: usize) -> bool {
         let (word, bit) = word_and_bit(page);
         self.words.get(word).is_some_and(|bits| bits & bit != 0)

@@ -229,6 +229,11 @@ impl Rows {
     pub fn len(&self) -> usize {
         self.slab.len()
     }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
 }
 
 impl Linked for Rows {
@@ -601,6 +606,11 @@ impl Store {
     /// How many records.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// About how many bytes a dump takes: what the arena holds, and 24 bytes a

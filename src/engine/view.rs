@@ -64,6 +64,9 @@ pub struct ScanRow {
     pub deadline: Option<WallMs>,
 }
 
+/// Takes one element of the ground state: its texts and its numbers.
+pub type Element<'f> = dyn FnMut(&[&[u8]], &[u64]) + 'f;
+
 /// A value of STATS.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatValue {
@@ -285,7 +288,7 @@ impl Queue {
 
     /// Gives every element of the ground state to `element`, as texts and
     /// numbers; the order means nothing. O(n).
-    pub fn digest(&self, element: &mut dyn FnMut(&[&[u8]], &[u64])) {
+    pub fn digest(&self, element: &mut Element<'_>) {
         let rows = &self.store.rows;
         for i in (0..rows.end()).rev() {
             let Some(record) = rows.get(i) else { continue };

@@ -29,7 +29,7 @@ pub(super) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {
                 call.ctx,
                 decision.outcome,
                 queue.view(&call.now, ask.id).as_ref(),
-            )
+            );
         },
     );
 }
@@ -44,7 +44,7 @@ pub(super) fn unlock<'a>(call: &Call<'a>, ask: &Unlock<'a>) {
                 call.ctx,
                 decision.outcome,
                 queue.view(&call.now, ask.id).as_ref(),
-            )
+            );
         },
     );
 }
@@ -59,7 +59,7 @@ pub(super) fn break_lease<'a>(call: &Call<'a>, ask: &Break<'a>) {
                 call.ctx,
                 decision.outcome,
                 queue.view(&call.now, ask.id).as_ref(),
-            )
+            );
         },
     );
 }
@@ -114,7 +114,7 @@ enum Look {
     /// It is told something without being granted the lock.
     Told(LeaseAnswer),
     /// It is granted the lock, or holds it already.
-    Granted(Granted),
+    Granted(Box<Granted>),
     /// It waits on; nothing changes before this wall millisecond by itself.
     Waits(u64),
 }
@@ -143,11 +143,12 @@ pub(super) fn serve(
         while let Some(turn) = waiters::first_for_lock(db, key, &id) {
             match look(ctx, now, name, &id, &turn) {
                 Some(Look::Told(answer)) => waiters::serve(turn.ticket, Reply::Lease(answer)),
-                Some(Look::Granted(Granted {
-                    outcome,
-                    effect,
-                    lapse,
-                })) => {
+                Some(Look::Granted(granted)) => {
+                    let Granted {
+                        outcome,
+                        effect,
+                        lapse,
+                    } = *granted;
                     if !pass::call_apply(ctx, name, &effect, lapse) {
                         return false;
                     }
@@ -219,11 +220,11 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             (outcome, Some(effect)) => {
                 let effect = own(effect);
                 let lapse = queue.take_lapse(now, id).into_iter().collect();
-                Look::Granted(Granted {
+                Look::Granted(Box::new(Granted {
                     outcome,
                     effect,
                     lapse,
-                })
+                }))
             }
             (Outcome::Busy, None) => Look::Waits(queue.lock_wake(now, id)),
             (outcome, None) => Look::Told(LeaseAnswer::of(outcome, queue.view(now, id).as_ref())),

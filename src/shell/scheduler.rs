@@ -172,6 +172,13 @@ pub(super) fn file_now(db: i32, key: &[u8]) {
     file(db, key, 0);
 }
 
+/// Has every queue that somebody waits for looked at in the next pass.
+pub(super) fn look_at_awaited() {
+    for (db, key) in waiters::awaited(None) {
+        file(db, &key, 0);
+    }
+}
+
 /// A database, or all (`None`), is being emptied.
 pub(super) fn flushed(db: Option<i32>) {
     if let Some(books) = AGENDA.with(|agenda| agenda.clear(db)) {

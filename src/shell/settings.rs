@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use super::ffi::{Ctx, OK, api};
+use super::ffi::{Ctx, OK, api, guarded};
+use super::scheduler;
 use crate::engine::store::SECOND_BYTES_MAX;
 use crate::engine::{Defaults, Setting};
 use crate::request::Limits;
@@ -215,6 +216,8 @@ unsafe extern "C" fn set_number(
 ) -> c_int {
     // SAFETY: the data `register` gave.
     unsafe { value(data) }.store(new, Ordering::Relaxed);
+    // With a larger `max-leased` there is room for those who wait.
+    guarded((), scheduler::look_at_awaited);
     OK
 }
 

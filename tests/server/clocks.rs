@@ -5,11 +5,10 @@
 //! before the others; it adds a number from a file to the wall clock and leaves the
 //! monotonic clock alone.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,30 +74,12 @@ time_t time(time_t *out) {
 }
 "#;
 
-/// The built library, once for all tests.
-fn shim() -> &'static PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let stem = std::env::temp_dir().join(format!("orderwheel-clock-{}", std::process::id()));
-        let (source, library) = (stem.with_extension("c"), stem.with_extension("so"));
-        fs::write(&source, SHIM).expect("a file can be written");
-        let status = Command::new("cc")
-            .args(["-O1", "-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .status()
-            .expect("cc can be started: Rust needs a C compiler too");
-        assert!(status.success(), "cc: {status}");
-        fs::remove_file(source).expect("our own file");
-        library
-    })
-}
-
 /// A clock that can be set.
 pub(crate) struct Clock {
     /// Where the difference to the machine's clock is.
     file: File,
-    /// Its name.
-    path: PathBuf,
+    /// Where that and the built library are.
+    dir: PathBuf,
 }
 
 impl Clock {
@@ -106,15 +87,18 @@ impl Clock {
     pub(crate) fn new() -> Self {
         static CLOCKS: AtomicU64 = AtomicU64::new(0);
         let number = CLOCKS.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("orderwheel-ahead-{}-{number}", std::process::id()));
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .expect("a file can be made");
-        let clock = Self { file, path };
+        let dir =
+            std::env::temp_dir().join(format!("orderwheel-clock-{}-{number}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a temporary directory can be made");
+        fs::write(dir.join("clock.c"), SHIM).expect("a file can be written");
+        let status = Command::new("cc")
+            .current_dir(&dir)
+            .args(["-O1", "-shared", "-fPIC", "-o", "clock.so", "clock.c"])
+            .status()
+            .expect("cc can be started: Rust needs a C compiler too");
+        assert!(status.success(), "cc: {status}");
+        let file = File::create(dir.join("ahead")).expect("a file can be made");
+        let clock = Self { file, dir };
         clock.set_ahead(0);
         clock
     }
@@ -129,15 +113,21 @@ impl Clock {
     /// Has a server go by it.
     pub(crate) fn rule(&self, options: Options) -> Options {
         options
-            .env("LD_PRELOAD", &shim().display().to_string())
-            .env("ORDERWHEEL_TEST_CLOCK", &self.path.display().to_string())
+            .env(
+                "LD_PRELOAD",
+                &self.dir.join("clock.so").display().to_string(),
+            )
+            .env(
+                "ORDERWHEEL_TEST_CLOCK",
+                &self.dir.join("ahead").display().to_string(),
+            )
     }
 }
 
 impl Drop for Clock {
     fn drop(&mut self) {
         // It is in the temporary directory anyway.
-        drop(fs::remove_file(&self.path));
+        drop(fs::remove_dir_all(&self.dir));
     }
 }
 

@@ -344,7 +344,7 @@ fn every_reader_and_sweeper_in_every_state() {
             let expected = match met {
                 Missing | ReservedLapsed | KeepOver => -2..=-2,
                 Reserved | Finished => -1..=-1,
-                Scheduled | LockedAhead | LockLapsedAhead => 500_000..=600_000,
+                Scheduled | LockedAhead | LockLapsedAhead => 500_000..=600_001,
                 _ => 0..=0,
             };
             assert!(expected.contains(&pttl), "PTTL on {met:?} is {pttl}");
@@ -693,6 +693,87 @@ fn a_renewed_lock_is_not_handed_over_early() {
     }
     told(&mut next).expect("OK");
     assert!(began.elapsed() >= ends, "{:?} is before {ends:?}", began.elapsed());
+}
+
+#[test]
+fn a_shortened_lock_is_handed_over_then() {
+    let server = Server::plain();
+    let mut c = server.client();
+    ahead(&mut c, "q", "1");
+    let fence = lock(&mut c, "q", "1", "a");
+    let mut next = waiter(&server, "q", "1", "b", &[]);
+    still_waits(&mut next);
+    let began = Instant::now();
+    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 50, "LT").lease().expect("OK");
+    told(&mut next).expect("OK");
+    assert!(began.elapsed() >= Duration::from_millis(49));
+    assert!(began.elapsed() < Duration::from_millis(50) + HANDED_OVER);
+}
+
+#[test]
+fn many_locks_that_end_together_are_all_handed_over() {
+    const LOCKS: usize = 150;
+    let server = Server::plain();
+    let mut c = server.client();
+    cmd!(c, "SELECT", 9).ok();
+    let take = |i: usize, owner: &str| argv!["ORDER.LOCK", "q", format!("{i}"), owner, "PX", LONG, "BLOCK", 0];
+    let fences: Vec<u64> = (0..LOCKS).map(|i| c.run(&take(i, "a")).lease().expect("OK").fence).collect();
+    let mut waiting: Vec<Client> = (0..LOCKS)
+        .map(|i| {
+            let mut client = server.client();
+            cmd!(client, "SELECT", 9).ok();
+            client.send(&take(i, "b"));
+            client
+        })
+        .collect();
+    wait_until(SOON, "all to wait", || c.stat("q", "lock_waiters").int() == LOCKS as i64);
+    assert_eq!(c.info_number("orderwheel", "orderwheel_lock_waiters"), LOCKS as i64);
+    // Half by release and half by lapse, each within one turn.
+    let mut ends = vec![argv!["MULTI"]];
+    for (i, fence) in fences.iter().enumerate() {
+        ends.push(if i % 2 == 0 {
+            argv!["ORDER.UNLOCK", "q", format!("{i}"), fence]
+        } else {
+            argv!["ORDER.RENEW", "q", format!("{i}"), fence, "PX", 30, "LT"]
+        });
+    }
+    ends.push(argv!["EXEC"]);
+    c.pipeline(&ends);
+    let began = Instant::now();
+    let mut seen = BTreeSet::new();
+    for (client, fence) in waiting.iter_mut().zip(&fences) {
+        let reply = client.read().lease().expect("OK");
+        assert!(reply.fence > *fence && seen.insert(reply.fence), "each its own grant");
+    }
+    assert!(began.elapsed() < HANDED_OVER * 2, "{:?}", began.elapsed());
+    // And all of one line at once.
+    for (i, client) in waiting.iter_mut().enumerate() {
+        client.send(&argv!["ORDER.LOCK", "q", "one", format!("w{i}"), "PX", LONG, "BLOCK", 0]);
+    }
+    wait_until(SOON, "all to wait", || c.stat("q", "lock_waiters").int() == LOCKS as i64 - 1);
+    let fence = c.order("q", "one").fence();
+    cmd!(c, "ORDER.ACK", "q", "one", fence, "RESULT", "r").order().expect("OK");
+    let outcomes: Vec<String> = waiting.iter_mut().map(|client| client.read().lease().outcome).collect();
+    assert_eq!(outcomes.iter().filter(|word| *word == "OK").count(), 1);
+    assert_eq!(outcomes.iter().filter(|word| *word == "FINISHED").count(), LOCKS - 1);
+    expect_healthy(&server);
+}
+
+#[test]
+fn the_waiting_are_told_when_their_server_becomes_a_replica() {
+    let one = Options::new().tcp().line("repl-diskless-sync-delay 0").start();
+    let two = Options::new().tcp().line("repl-diskless-sync-delay 0").start();
+    let mut c = one.client();
+    ahead(&mut c, "q", "1");
+    lock(&mut c, "q", "1", "a");
+    let mut waits = waiter(&one, "q", "1", "b", &[]);
+    cmd!(c, "REPLICAOF", "127.0.0.1", two.port()).ok();
+    assert!(waits.read().error().starts_with("UNBLOCKED"));
+    one.wait_in_sync(&two);
+    cmd!(c, "REPLICAOF", "NO", "ONE").ok();
+    lock(&mut c, "q", "1", "c");
+    assert_eq!(c.stat("q", "lock_waiters").int(), 0);
+    expect_healthy(&one);
 }
 
 #[test]
@@ -1259,7 +1340,7 @@ fn fences_only_grow_whatever_happens_to_the_queue() {
     cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
     grows(&mut c, &mut last, "BREAK");
     for command in ["DEL q", "FLUSHALL", "DEBUG RELOAD", "FLUSHALL ASYNC", "SWAPDB 0 1", "RENAME q r"] {
-        lock(&mut c, "q", "stays", "x");
+        cmd!(c, "ORDER.LOCK", "q", "stays", "x", "PX", LONG);
         grows(&mut c, &mut last, "before");
         assert!(!run(&mut c, command, "q", 0).is_error());
         grows(&mut c, &mut last, command);
@@ -1542,7 +1623,7 @@ fn events_of_locks() {
     let mut c = server.client();
     let mut listener = server.client();
     listener.psubscribe(&["__keyevent@0__:order.*"]);
-    let mut heard = |listener: &mut Client| -> Vec<String> {
+    let heard = |listener: &mut Client| -> Vec<String> {
         let line = |m: Message| format!("{} {}", m.channel.trim_start_matches("__keyevent@0__:order."), String::from_utf8_lossy(&m.payload));
         listener.messages(QUIET).into_iter().map(line).collect()
     };
@@ -1565,6 +1646,15 @@ fn events_of_locks() {
     told(&mut waits).expect("OK");
     wait_until(SOON, "the lapse", || c.state("q", "1") == "scheduled");
     assert_eq!(heard(&mut listener), ["unlock q:1", "lock q:1", "lapsed q:1"]);
+    // A hand-over on lapse: first the end, then the grant.
+    for id in ["1", "unknown"] {
+        cmd!(c, "ORDER.LOCK", "q", id, "a", "PX", 200).lease().expect("OK");
+        let mut waits = waiter(&server, "q", id, "b", &[]);
+        let fence = told(&mut waits).expect("OK").fence;
+        cmd!(c, "ORDER.UNLOCK", "q", id, fence).lease().expect("OK");
+        let expected = ["lock", "lapsed", "lock", "unlock"].map(|event| format!("{event} q:{id}"));
+        assert_eq!(heard(&mut listener), expected);
+    }
     // A lapse after the deadline: it is offered, and said so.
     cmd!(c, "MULTI").ok();
     cmd!(c, "ORDER.SCHEDULE", "q", "2", "PX", 40);
@@ -1606,6 +1696,8 @@ fn counts_of_locks() {
     };
     assert!(number(&mut c, "lock_wait_ms_max") >= 25.0);
     assert!(number(&mut c, "lock_hold_ms_max") >= 25.0);
+    cmd!(c, "ORDER.LOCK", "q", "2", "a", "PX", 10).lease().expect("OK");
+    wait_until(SOON, "the lapse to be counted", || c.stat("q", "lapsed_total").int() == 1);
     assert_eq!(c.info_number("orderwheel", "orderwheel_lock_acquired_total"), 2);
 }
 

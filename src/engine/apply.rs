@@ -216,9 +216,7 @@ impl Queue {
                     extra.grant = Some(grant);
                     extra.retry = None;
                     extra.dead_at = None;
-                    if let Some(fp) = fp {
-                        extra.fp = Some(boxed(fp));
-                    }
+                    extra.fp = fp.as_ref().map(boxed);
                 });
                 self.label(i, *fence, None);
                 self.file(i, now, loading);
@@ -280,6 +278,7 @@ impl Queue {
                     self.store.with_extra(i, |extra| {
                         extra.attempt = 0;
                         extra.grant = None;
+                        extra.fp = None;
                         extra.dead_at = None;
                         extra.retry = None;
                     });
@@ -340,7 +339,7 @@ impl Queue {
     }
 
     /// Gives a lifted record a deadline and takes off what belonged to the old
-    /// one. The fingerprint stays: it is the request's, not the deadline's.
+    /// one; the last grant and its fingerprint too, unless the lock is kept.
     fn move_deadline(&mut self, i: u32, deadline: WallMs, keeps_lock: bool) {
         let was_finished = self.store.rows.get(i).is_some_and(Record::is_finished);
         if was_finished {
@@ -355,6 +354,7 @@ impl Queue {
                 extra.error = None;
                 if !keeps_lock {
                     extra.grant = None;
+                    extra.fp = None;
                 }
             });
         }
@@ -429,6 +429,7 @@ impl Queue {
         self.store.with_extra(i, |extra| {
             extra.attempt = granted.attempt;
             extra.grant = Some(grant);
+            extra.fp = None;
             extra.retry = None;
             extra.dead_at = None;
         });
@@ -480,6 +481,7 @@ impl Queue {
         }
         self.store.with_extra(i, |extra| {
             extra.grant = None;
+            extra.fp = None;
             extra.dead_at = extra.dead_at.or(dead_at);
         });
         if let Some(record) = self.store.rows.get_mut(i) {

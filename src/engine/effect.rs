@@ -354,7 +354,7 @@ pub enum Effect<'a> {
         end: WallMs,
         /// What renewals can not pass.
         cap: WallMs,
-        /// Fingerprint of the request; `None` keeps the one there is.
+        /// Fingerprint of the request that the lock is for.
         #[serde(borrow)]
         fp: Option<Bytes<'a>>,
         /// Start from an empty record, whatever is there.

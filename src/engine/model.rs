@@ -1326,6 +1326,7 @@ impl World {
             record.result = None;
             if !keeps_lock {
                 record.grant = None;
+                record.fp = None;
             }
             if let Some(status) = status {
                 record.status = status;
@@ -1470,6 +1471,7 @@ impl World {
                 record.since = record.since();
                 record.plain = false;
                 let grant = record.grant.take().unwrap();
+                record.fp = None;
                 record.dead |= grant.kind == LeaseKind::Claim && grant.last_try;
             }
             if payload.is_some() {
@@ -1623,6 +1625,7 @@ impl World {
             );
             assert!(fence > record.rev, "revs grow");
             record.rev = fence;
+            record.fp = None;
             record.grant = Some(MGrant {
                 kind: LeaseKind::Claim,
                 owner: owner.to_vec(),
@@ -1942,7 +1945,7 @@ impl World {
         record.rev = fence;
         record.announced = false;
         record.retry = None;
-        record.fp = fp.map(<[u8]>::to_vec).or(record.fp);
+        record.fp = fp.map(<[u8]>::to_vec);
         record.grant = Some(MGrant {
             kind: LeaseKind::Lock,
             owner: owner.to_vec(),
@@ -2087,6 +2090,7 @@ impl World {
             assert!(*rev > record.rev, "revs grow");
             record.attempt = 0;
             record.grant = None;
+            record.fp = None;
             record.dead = false;
             record.retry = None;
             record.announced = false;

@@ -327,7 +327,8 @@ pub struct Extra {
     pub ready_at: WallMs,
     /// Why the last try failed.
     pub error: Option<Box<[u8]>>,
-    /// Fingerprint of the request.
+    /// Fingerprint of the request that the last grant was for; of a finished
+    /// order, of the one that finished it.
     pub fp: Option<Box<[u8]>>,
     /// The status, where the queue's table of statuses is full.
     pub status: Option<Box<[u8]>>,

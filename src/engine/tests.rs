@@ -1871,6 +1871,32 @@ fn another_request_under_the_same_id_is_a_mismatch() {
     ]);
 }
 
+/// The fingerprint belongs to the last grant: the next one, and a move, take it off.
+#[test]
+fn a_fingerprint_goes_with_the_grant_it_was_for() {
+    for next in [
+        "LOCK a w1 PX 10",
+        "SCHEDULE a PX 900 XX",
+        "STATUS a on-hold",
+    ] {
+        story(&[
+            (0.0, "SCHEDULE a PX 100", "OK missing>scheduled"),
+            (0.0, "LOCK a w1 PX 10 FP one", "OK scheduled>leased"),
+            (50.0, "LOCK a w2 PX 10 FP two", "MISMATCH scheduled"),
+            (
+                50.0,
+                next,
+                if next.starts_with("LOCK") {
+                    "OK scheduled>leased"
+                } else {
+                    "OK scheduled>scheduled"
+                },
+            ),
+            (70.0, "LOCK a w2 PX 10 FP two", "OK scheduled>leased"),
+        ]);
+    }
+}
+
 /// UNLOCK left the fingerprint behind where the id had a deadline: no other request
 /// ever got that lock again.
 #[test]
@@ -3532,7 +3558,7 @@ fn stats_count_every_state() {
             ("nacked_total", 2),
             ("dead_total", 1),
             ("stale_total", 1),
-            ("lapsed_total", 0),
+            ("lapsed_total", 1),
         ] {
             assert_eq!(bench.stat(name), value, "{name} (passes: {passes})");
         }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::states::{Snapshot, expect_healthy, fill_every_state};
-use crate::support::{Client, Message, Options, SOON, Server, Value, args, argv, cmd, wait_until, wire};
+use crate::support::{Claimed, Client, Message, Options, SOON, Server, Value, args, argv, cmd, wait_until, wire};
 
 /// How long "nothing happens" is watched.
 const QUIET: Duration = Duration::from_millis(60);
@@ -439,7 +439,7 @@ fn a_paused_queue_hands_out_and_announces_nothing_and_all_else_goes_on() {
     assert_eq!(expired, ["expired o0", "expired o2", "expired o3"], "in order, and without what is paid: {lines:?}");
     assert_eq!(c.stat("q", "paused_ms").int(), -2);
     let rows = cmd!(c, "ORDER.CLAIM", "q", "me", "COUNT", 10).claims();
-    let ids: Vec<String> = rows.iter().map(|row| row.id_text()).collect();
+    let ids: Vec<String> = rows.iter().map(Claimed::id_text).collect();
     assert_eq!(ids, ["o0", "o2", "o3"]);
     cmd!(c, "ORDER.RESUME", "q").ok();
     expect_healthy(&server);
@@ -522,7 +522,7 @@ fn requeue_gives_the_longest_dead_another_life() {
     assert_eq!(swept(&cmd!(c, "ORDER.REQUEUE", "q")), (0, 0));
     assert_eq!(swept(&cmd!(c, "ORDER.REQUEUE", "nobody")), (0, 0));
     assert_eq!(cmd!(c, "EXISTS", "nobody").int(), 0);
-    let ids: Vec<String> = cmd!(c, "ORDER.CLAIM", "q", "me", "COUNT", 10).claims().iter().map(|row| row.id_text()).collect();
+    let ids: Vec<String> = cmd!(c, "ORDER.CLAIM", "q", "me", "COUNT", 10).claims().iter().map(Claimed::id_text).collect();
     assert_eq!(ids, ["d1", "d2", "d3", "d4"]);
     assert_eq!(c.state("q", "other"), "scheduled");
     // A holder of before is stale.

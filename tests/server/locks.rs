@@ -191,7 +191,6 @@ fn outcome(command: &str, reply: &Value) -> String {
     match command.split(' ').next().unwrap() {
         "ORDER.CLAIM" if reply.claims().is_empty() => "-".into(),
         "ORDER.CLAIM" => "granted".into(),
-        "ORDER.MACK" => reply.items()[0].text(),
         _ => reply.items()[0].text(),
     }
 }
@@ -748,7 +747,7 @@ fn many_locks_that_end_together_are_all_handed_over() {
     assert!(began.elapsed() < HANDED_OVER * 2, "{:?}", began.elapsed());
     // And all of one line at once.
     for (i, client) in waiting.iter_mut().enumerate() {
-        client.send(&argv!["ORDER.LOCK", "q", "one", format!("w{i}"), "PX", LONG, "BLOCK", 0]);
+        client.send(&args!["ORDER.LOCK", "q", "one", format!("w{i}"), "PX", LONG, "BLOCK", 0]);
     }
     wait_until(SOON, "all to wait", || c.stat("q", "lock_waiters").int() == LOCKS as i64 - 1);
     let fence = c.order("q", "one").fence();
@@ -1224,7 +1223,7 @@ fn pay_against_deadline() {
             });
         }
         // However this ends, the closers stop.
-        let until = Instant::now() + Duration::from_secs(120);
+        let until = Instant::now() + Duration::from_mins(2);
         while c.stat("q", "finished").int() < ORDERS as i64 && Instant::now() < until {
             thread::sleep(Duration::from_millis(50));
         }
@@ -1690,7 +1689,6 @@ fn counts_of_locks() {
     assert_eq!(c.stat("q", "lock_acquired_total").int(), 2);
     assert_eq!(c.stat("q", "lock_busy_total").int(), 2);
     let number = |c: &mut Client, field: &str| match c.stat("q", field) {
-        Value::Int(n) => n as f64,
         Value::Double(x) => x,
         other => other.text().parse().unwrap(),
     };
@@ -1698,7 +1696,7 @@ fn counts_of_locks() {
     assert!(number(&mut c, "lock_hold_ms_max") >= 25.0);
     cmd!(c, "ORDER.LOCK", "q", "2", "a", "PX", 10).lease().expect("OK");
     wait_until(SOON, "the lapse to be counted", || c.stat("q", "lapsed_total").int() == 1);
-    assert_eq!(c.info_number("orderwheel", "orderwheel_lock_acquired_total"), 2);
+    assert_eq!(c.info_number("orderwheel", "orderwheel_lock_acquired_total"), 3);
 }
 
 // --- clocks -------------------------------------------------------------------------
@@ -1724,13 +1722,13 @@ fn a_three_second_lock_lasts_three_seconds_whatever_the_clock_says() {
             let reply = client.read().lease().expect("OK");
             let (took, since) = (granted.elapsed(), answered.elapsed());
             assert!(took >= Duration::from_millis(2998), "{step}: after {took:?}");
-            assert!(since < Duration::from_millis(3000) + HANDED_OVER * 3, "{step}: after {since:?}");
+            assert!(since < Duration::from_secs(3) + HANDED_OVER * 3, "{step}: after {since:?}");
             assert!(reply.fence > fence, "{step}: fences only grow");
         }
         // And the new holder's, taken under the new clock.
         let granted = Instant::now();
         wait_until(SOON, "its end", || c.state("q", "1") == "scheduled");
-        assert!(granted.elapsed() < Duration::from_millis(3000) + HANDED_OVER * 3);
+        assert!(granted.elapsed() < Duration::from_secs(3) + HANDED_OVER * 3);
         assert_eq!(c.info_number("orderwheel", "orderwheel_clock_steps_total"), 1);
         expect_healthy(&server);
     }

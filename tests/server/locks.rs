@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::clocks::Clock;
 use crate::support::states::{apply, expect_healthy};
 use crate::support::{
-    Client, LeaseReply, Message, Options, Random, SOON, Server, Value, args, argv, cmd, wait_until, wire,
+    Client, LeaseReply, Message, Options, Random, SOON, Server, Value, args, argv, cmd, wait_until,
+    wire,
 };
 
 /// How long "nothing happens" is watched.
@@ -43,13 +44,29 @@ fn waiter(server: &Server, queue: &str, id: &str, owner: &str, more: &[&str]) ->
 /// Takes a lock that is free, for ten minutes; gives its fence.
 #[track_caller]
 fn lock(c: &mut Client, queue: &str, id: &str, owner: &str) -> u64 {
-    cmd!(c, "ORDER.LOCK", queue, id, owner, "PX", LONG).lease().expect("OK").fence
+    cmd!(c, "ORDER.LOCK", queue, id, owner, "PX", LONG)
+        .lease()
+        .expect("OK")
+        .fence
 }
 
 /// Schedules an order whose deadline is ten minutes ahead.
 #[track_caller]
 fn ahead(c: &mut Client, queue: &str, id: &str) {
-    cmd!(c, "ORDER.SCHEDULE", queue, id, "PX", LONG, "STATUS", "unpaid", "PAYLOAD", "p").order().expect("OK");
+    cmd!(
+        c,
+        "ORDER.SCHEDULE",
+        queue,
+        id,
+        "PX",
+        LONG,
+        "STATUS",
+        "unpaid",
+        "PAYLOAD",
+        "p"
+    )
+    .order()
+    .expect("OK");
 }
 
 /// The reply a waiter gets; the client stays usable.
@@ -90,14 +107,29 @@ enum Met {
 }
 
 use Met::{
-    ClaimLapsed, Claimed, DeadByNack, Expired, Finished, KeepOver, LapsedLast, LockLapsedAhead, LockLapsedPast,
-    LockedAhead, LockedPast, Missing, Reserved, ReservedLapsed, Retrying, Scheduled,
+    ClaimLapsed, Claimed, DeadByNack, Expired, Finished, KeepOver, LapsedLast, LockLapsedAhead,
+    LockLapsedPast, LockedAhead, LockedPast, Missing, Reserved, ReservedLapsed, Retrying,
+    Scheduled,
 };
 
 /// In the order of the table's rows.
 const ROWS: [Met; 16] = [
-    Missing, Reserved, Scheduled, Expired, Claimed, LockedAhead, LockedPast, LockLapsedAhead, ClaimLapsed,
-    LockLapsedPast, LapsedLast, ReservedLapsed, Retrying, DeadByNack, Finished, KeepOver,
+    Missing,
+    Reserved,
+    Scheduled,
+    Expired,
+    Claimed,
+    LockedAhead,
+    LockedPast,
+    LockLapsedAhead,
+    ClaimLapsed,
+    LockLapsedPast,
+    LapsedLast,
+    ReservedLapsed,
+    Retrying,
+    DeadByNack,
+    Finished,
+    KeepOver,
 ];
 
 impl Met {
@@ -124,8 +156,14 @@ impl Met {
     /// millisecond's lease or keep time has still to end. The last grant's owner
     /// is `me`. `$f` stands for the fence of the last grant made so far.
     fn commands(self) -> Vec<&'static str> {
-        let (far, due) = ("ORDER.SCHEDULE $q o PX 600000 STATUS unpaid PAYLOAD p", "ORDER.SCHEDULE $q o PX 0 STATUS unpaid PAYLOAD p");
-        let (claim, lock) = ("ORDER.CLAIM $q me PX 600000", "ORDER.LOCK $q o me PX 600000");
+        let (far, due) = (
+            "ORDER.SCHEDULE $q o PX 600000 STATUS unpaid PAYLOAD p",
+            "ORDER.SCHEDULE $q o PX 0 STATUS unpaid PAYLOAD p",
+        );
+        let (claim, lock) = (
+            "ORDER.CLAIM $q me PX 600000",
+            "ORDER.LOCK $q o me PX 600000",
+        );
         let (brief_claim, brief_lock) = ("ORDER.CLAIM $q me PX 1", "ORDER.LOCK $q o me PX 1");
         match self {
             Missing => vec![],
@@ -139,8 +177,18 @@ impl Met {
             ClaimLapsed => vec![due, brief_claim],
             // Locked before its deadline, both over soon after: in one step, so
             // that the deadline can not come first.
-            LockLapsedPast => vec!["MULTI", "ORDER.SCHEDULE $q o PX 250 STATUS unpaid PAYLOAD p", brief_lock, "EXEC"],
-            LapsedLast => vec![due, "ORDER.CONFIG $q SET max-attempts 1", brief_claim, "ORDER.CONFIG $q RESET"],
+            LockLapsedPast => vec![
+                "MULTI",
+                "ORDER.SCHEDULE $q o PX 250 STATUS unpaid PAYLOAD p",
+                brief_lock,
+                "EXEC",
+            ],
+            LapsedLast => vec![
+                due,
+                "ORDER.CONFIG $q SET max-attempts 1",
+                brief_claim,
+                "ORDER.CONFIG $q RESET",
+            ],
             ReservedLapsed => vec![brief_lock],
             Retrying => vec![due, claim, "ORDER.NACK $q o $f DELAY 600000"],
             DeadByNack => vec![due, claim, "ORDER.NACK $q o $f DEAD"],
@@ -256,9 +304,14 @@ fn every_command_in_every_state_answers_as_the_table_says() {
     let mut c = server.client();
     for (command, answers) in COLUMNS {
         let queue = |met: Met| format!("{command}/{met:?}");
-        let fences: Vec<u64> = ROWS.iter().map(|met| met.make(&mut c, &queue(*met))).collect();
+        let fences: Vec<u64> = ROWS
+            .iter()
+            .map(|met| met.make(&mut c, &queue(*met)))
+            .collect();
         for met in ROWS {
-            wait_until(SOON, met.state(), || c.state(&queue(met), "o") == met.state());
+            wait_until(SOON, met.state(), || {
+                c.state(&queue(met), "o") == met.state()
+            });
         }
         for ((met, fence), answer) in ROWS.into_iter().zip(fences).zip(answers) {
             let queue = queue(met);
@@ -270,24 +323,48 @@ fn every_command_in_every_state_answers_as_the_table_says() {
             assert_eq!(outcome, *answer, "{cell}: {reply:?}");
             let done = matches!(*answer, "OK" | "HELD" | "granted");
             let after = cmd!(c, "ORDER.GET", &queue, "o").get();
-            let state = after.as_ref().map_or("missing".into(), |order| order.state());
-            assert_eq!(state, if done { state_after(command, met) } else { met.state() }, "{cell}: {after:?}");
+            let state = after
+                .as_ref()
+                .map_or("missing".into(), |order| order.state());
+            assert_eq!(
+                state,
+                if done {
+                    state_after(command, met)
+                } else {
+                    met.state()
+                },
+                "{cell}: {after:?}"
+            );
             if command.starts_with("ORDER.LOCK") || command.starts_with("ORDER.RENEW") {
                 let lease = reply.lease();
                 assert_eq!(lease.state, state, "{cell}: {lease:?}");
-                let live = after.as_ref().map_or((0, -2), |order| (order.fence(), order.int("lease_ms")));
+                let live = after
+                    .as_ref()
+                    .map_or((0, -2), |order| (order.fence(), order.int("lease_ms")));
                 assert_eq!(lease.fence, live.0, "{cell}: {lease:?}");
-                assert!((lease.lease_ms - live.1).abs() < 5000 && (lease.lease_ms == -2) == (live.1 == -2), "{cell}: {lease:?}");
+                assert!(
+                    (lease.lease_ms - live.1).abs() < 5000
+                        && (lease.lease_ms == -2) == (live.1 == -2),
+                    "{cell}: {lease:?}"
+                );
                 match *answer {
-                    "OK" if command.starts_with("ORDER.LOCK") => assert!(lease.fence > fence && lease.holds == 1, "{cell}: {lease:?}"),
-                    "HELD" => assert_eq!((lease.fence, lease.holds), (fence, 1), "{cell}: {lease:?}"),
+                    "OK" if command.starts_with("ORDER.LOCK") => {
+                        assert!(lease.fence > fence && lease.holds == 1, "{cell}: {lease:?}")
+                    }
+                    "HELD" => {
+                        assert_eq!((lease.fence, lease.holds), (fence, 1), "{cell}: {lease:?}")
+                    }
                     _ => {}
                 }
             }
             // Not done: nothing has changed, beside what time removes.
             if !done && !matches!(met, KeepOver | ReservedLapsed) {
                 assert_eq!(before.0, c.digest(&queue), "{cell}: the digest");
-                assert_eq!(before.1.map(|o| o.ground()), after.map(|o| o.ground()), "{cell}: the record");
+                assert_eq!(
+                    before.1.map(|o| o.ground()),
+                    after.map(|o| o.ground()),
+                    "{cell}: the record"
+                );
             }
         }
     }
@@ -297,7 +374,9 @@ fn every_command_in_every_state_answers_as_the_table_says() {
 fn what_time_has_ended_reads_as_missing_before_it_is_removed() {
     let server = Server::plain();
     let mut c = server.client();
-    let columns = COLUMNS.iter().filter(|(command, _)| !command.starts_with("ORDER.CLAIM"));
+    let columns = COLUMNS
+        .iter()
+        .filter(|(command, _)| !command.starts_with("ORDER.CLAIM"));
     for (command, answers) in columns {
         for met in [ReservedLapsed, KeepOver] {
             // No timer runs within a transaction.
@@ -314,7 +393,11 @@ fn what_time_has_ended_reads_as_missing_before_it_is_removed() {
             let cell = format!("{command} on {met:?}");
             assert_eq!(replies[replies.len() - 2], Value::Nil, "{cell}: GET");
             let answer = answers[ROWS.iter().position(|row| *row == met).unwrap()];
-            assert_eq!(outcome(command, &replies[replies.len() - 1]), answer, "{cell}");
+            assert_eq!(
+                outcome(command, &replies[replies.len() - 1]),
+                answer,
+                "{cell}"
+            );
         }
     }
 }
@@ -348,18 +431,38 @@ fn every_reader_and_sweeper_in_every_state() {
             };
             assert!(expected.contains(&pttl), "PTTL on {met:?} is {pttl}");
             let next = cmd!(c, "ORDER.NEXT", &queue).items().len();
-            assert_eq!(next, usize::from(met.state() == "scheduled"), "NEXT on {met:?}");
+            assert_eq!(
+                next,
+                usize::from(met.state() == "scheduled"),
+                "NEXT on {met:?}"
+            );
             let scan = cmd!(c, "ORDER.SCAN", &queue, 0, "COUNT", 100);
-            let states: Vec<String> = scan.items()[1].items().iter().map(|row| row.items()[1].text()).collect();
-            assert_eq!(states.join(" "), met.state().replace("missing", ""), "SCAN on {met:?}");
+            let states: Vec<String> = scan.items()[1]
+                .items()
+                .iter()
+                .map(|row| row.items()[1].text())
+                .collect();
+            assert_eq!(
+                states.join(" "),
+                met.state().replace("missing", ""),
+                "SCAN on {met:?}"
+            );
             assert_eq!(c.state(&queue, "o"), met.state(), "GET on {met:?}");
 
             let reply = run(&mut c, command, &queue, 0);
             let counts = (reply.items()[0].int(), reply.items()[1].int());
             let (expected, after) = if name == "requeue" {
-                if met.state() == "dead" { ((1, 0), "expired") } else { ((0, 0), met.state()) }
+                if met.state() == "dead" {
+                    ((1, 0), "expired")
+                } else {
+                    ((0, 0), met.state())
+                }
             } else if name == met.state() {
-                if met.is_free() { ((1, 0), "missing") } else { ((0, 1), met.state()) }
+                if met.is_free() {
+                    ((1, 0), "missing")
+                } else {
+                    ((0, 1), met.state())
+                }
             } else {
                 ((0, 0), met.state())
             };
@@ -367,7 +470,11 @@ fn every_reader_and_sweeper_in_every_state() {
             assert_eq!(c.state(&queue, "o"), after, "{cell}");
             if name == "requeue" && expected.0 == 1 {
                 assert_eq!(c.order(&queue, "o").int("attempt"), 0, "{cell}");
-                assert_eq!(cmd!(c, "ORDER.CLAIM", &queue, "next").claims()[0].attempt, 1, "{cell}");
+                assert_eq!(
+                    cmd!(c, "ORDER.CLAIM", &queue, "next").claims()[0].attempt,
+                    1,
+                    "{cell}"
+                );
             }
         }
     }
@@ -378,10 +485,29 @@ fn a_lock_first_and_then_the_creation() {
     let server = Server::plain();
     let mut c = server.client();
     let fence = lock(&mut c, "q", "1", "pay");
-    let reply = cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", LONG, "UPSERT", "FENCE", fence, "STATUS", "unpaid").order().expect("OK");
-    assert_eq!((reply.state.as_str(), reply.was.as_str()), ("leased", "reserved"));
+    let reply = cmd!(
+        c,
+        "ORDER.SCHEDULE",
+        "q",
+        "1",
+        "PX",
+        LONG,
+        "UPSERT",
+        "FENCE",
+        fence,
+        "STATUS",
+        "unpaid"
+    )
+    .order()
+    .expect("OK");
+    assert_eq!(
+        (reply.state.as_str(), reply.was.as_str()),
+        ("leased", "reserved")
+    );
     assert_eq!(c.order("q", "1").fence(), fence);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     assert_eq!(c.state("q", "1"), "scheduled");
 }
 
@@ -398,14 +524,37 @@ fn a_lock_repeated_after_a_lost_reply_is_held_once() {
         }
         let fence = lock(&mut c, "q", &id, "pay:9f3c");
         for _ in 0..3 {
-            let reply = cmd!(c, "ORDER.LOCK", "q", &id, "pay:9f3c", "PX", LONG).lease().expect("HELD");
+            let reply = cmd!(c, "ORDER.LOCK", "q", &id, "pay:9f3c", "PX", LONG)
+                .lease()
+                .expect("HELD");
             assert_eq!((reply.fence, reply.holds), (fence, 1));
         }
         let mut waiting = waiter(&server, "q", &id, "next", &[]);
-        let reply = cmd!(c, "ORDER.LOCK", "q", &id, "pay:9f3c", "PX", LONG, "BLOCK", 5000).lease().expect("HELD");
-        assert_eq!((reply.fence, reply.holds), (fence, 1), "the holder does not wait for itself");
-        cmd!(c, "ORDER.UNLOCK", "q", &id, fence).lease().expect("OK");
-        assert!(told(&mut waiting).expect("OK").fence > fence, "one UNLOCK frees it");
+        let reply = cmd!(
+            c,
+            "ORDER.LOCK",
+            "q",
+            &id,
+            "pay:9f3c",
+            "PX",
+            LONG,
+            "BLOCK",
+            5000
+        )
+        .lease()
+        .expect("HELD");
+        assert_eq!(
+            (reply.fence, reply.holds),
+            (fence, 1),
+            "the holder does not wait for itself"
+        );
+        cmd!(c, "ORDER.UNLOCK", "q", &id, fence)
+            .lease()
+            .expect("OK");
+        assert!(
+            told(&mut waiting).expect("OK").fence > fence,
+            "one UNLOCK frees it"
+        );
         let again = cmd!(c, "ORDER.UNLOCK", "q", &id, fence).lease();
         again.expect("STALE");
     }
@@ -416,23 +565,47 @@ fn a_reentrant_lock_counts_up_and_down_under_one_fence() {
     let server = Server::plain();
     let mut c = server.client();
     ahead(&mut c, "q", "1");
-    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", LONG, "REENTRANT").lease().expect("OK").fence;
+    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", LONG, "REENTRANT")
+        .lease()
+        .expect("OK")
+        .fence;
     for holds in 2..=4 {
-        let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 1000, "REENTRANT").lease().expect("HELD");
+        let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 1000, "REENTRANT")
+            .lease()
+            .expect("HELD");
         assert_eq!((reply.fence, reply.holds), (fence, holds));
     }
-    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 1000).lease().expect("HELD");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 1000)
+        .lease()
+        .expect("HELD");
     assert_eq!(reply.holds, 4, "only REENTRANT counts");
     assert_eq!(c.order("q", "1").int("holds"), 4);
     for holds in [3, 2, 1] {
-        let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("HELD");
-        assert_eq!((reply.fence, reply.holds, reply.state.as_str()), (fence, holds, "leased"));
-        assert!(reply.lease_ms > 500_000, "its lease is as it was: {reply:?}");
-        cmd!(c, "ORDER.LOCK", "q", "1", "other", "PX", 1000).lease().expect("BUSY");
+        let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+            .lease()
+            .expect("HELD");
+        assert_eq!(
+            (reply.fence, reply.holds, reply.state.as_str()),
+            (fence, holds, "leased")
+        );
+        assert!(
+            reply.lease_ms > 500_000,
+            "its lease is as it was: {reply:?}"
+        );
+        cmd!(c, "ORDER.LOCK", "q", "1", "other", "PX", 1000)
+            .lease()
+            .expect("BUSY");
     }
-    let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
-    assert_eq!((reply.holds, reply.state.as_str(), reply.lease_ms), (0, "scheduled", -2));
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("GONE");
+    let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
+    assert_eq!(
+        (reply.holds, reply.state.as_str(), reply.lease_ms),
+        (0, "scheduled", -2)
+    );
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("GONE");
     // BREAK ends all holds at once.
     for _ in 0..3 {
         cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", LONG, "REENTRANT");
@@ -447,17 +620,32 @@ fn a_lease_is_never_shortened_but_by_lt() {
     let mut c = server.client();
     ahead(&mut c, "q", "1");
     let fence = lock(&mut c, "q", "1", "me");
-    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 10).lease().expect("HELD");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 10)
+        .lease()
+        .expect("HELD");
     assert!(reply.lease_ms > 500_000, "{reply:?}");
-    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 10).lease().expect("OK");
+    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 10)
+        .lease()
+        .expect("OK");
     assert!(reply.lease_ms > 500_000, "{reply:?}");
-    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 50_000, "LT").lease().expect("OK");
+    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 50_000, "LT")
+        .lease()
+        .expect("OK");
     assert!((1..=50_001).contains(&reply.lease_ms), "{reply:?}");
-    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 200_000, "LT").lease().expect("OK");
-    assert!((1..=50_001).contains(&reply.lease_ms), "LT only shortens: {reply:?}");
-    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "EX", 100).lease().expect("HELD");
+    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 200_000, "LT")
+        .lease()
+        .expect("OK");
+    assert!(
+        (1..=50_001).contains(&reply.lease_ms),
+        "LT only shortens: {reply:?}"
+    );
+    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "me", "EX", 100)
+        .lease()
+        .expect("HELD");
     assert!((60_000..=100_001).contains(&reply.lease_ms), "{reply:?}");
-    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 1, "LT").lease().expect("OK");
+    let reply = cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 1, "LT")
+        .lease()
+        .expect("OK");
     assert!(reply.lease_ms <= 2, "{reply:?}");
     wait_until(SOON, "its end", || c.state("q", "1") == "scheduled");
 }
@@ -466,26 +654,43 @@ fn a_lease_is_never_shortened_but_by_lt() {
 fn renew_never_resurrects() {
     let server = Server::plain();
     let mut c = server.client();
-    let renew = |c: &mut Client, id: &str, fence: u64| cmd!(c, "ORDER.RENEW", "q", id, fence, "PX", LONG).lease();
+    let renew = |c: &mut Client, id: &str, fence: u64| {
+        cmd!(c, "ORDER.RENEW", "q", id, fence, "PX", LONG).lease()
+    };
     ahead(&mut c, "q", "1");
-    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 20).lease().expect("OK").fence;
+    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 20)
+        .lease()
+        .expect("OK")
+        .fence;
     wait_until(SOON, "the lapse", || c.state("q", "1") == "scheduled");
     let reply = renew(&mut c, "1", fence).expect("GONE");
-    assert_eq!((reply.lease_ms, reply.holds, reply.state.as_str()), (-2, 0, "scheduled"));
+    assert_eq!(
+        (reply.lease_ms, reply.holds, reply.state.as_str()),
+        (-2, 0, "scheduled")
+    );
     let second = lock(&mut c, "q", "1", "me");
     assert!(second > fence, "a new grant");
     renew(&mut c, "1", fence).expect("STALE");
-    cmd!(c, "ORDER.UNLOCK", "q", "1", second).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", second)
+        .lease()
+        .expect("OK");
     renew(&mut c, "1", second).expect("GONE");
     let third = lock(&mut c, "q", "1", "me");
     cmd!(c, "ORDER.BREAK", "q", "1", third).lease().expect("OK");
     let reply = renew(&mut c, "1", third);
-    assert!(matches!(reply.outcome.as_str(), "GONE" | "STALE"), "{reply:?}");
-    cmd!(c, "ORDER.LOCK", "q", "unknown", "me", "PX", 5).lease().expect("OK");
+    assert!(
+        matches!(reply.outcome.as_str(), "GONE" | "STALE"),
+        "{reply:?}"
+    );
+    cmd!(c, "ORDER.LOCK", "q", "unknown", "me", "PX", 5)
+        .lease()
+        .expect("OK");
     wait_until(SOON, "the lapse", || c.state("q", "unknown") == "missing");
     renew(&mut c, "unknown", fence).expect("MISSING");
     let fence = lock(&mut c, "q", "1", "me");
-    cmd!(c, "ORDER.FINISH", "q", "1", "FENCE", fence).order().expect("OK");
+    cmd!(c, "ORDER.FINISH", "q", "1", "FENCE", fence)
+        .order()
+        .expect("OK");
     renew(&mut c, "1", fence).expect("GONE");
 }
 
@@ -495,7 +700,10 @@ fn max_is_kept_whatever_the_renewals() {
     let mut c = server.client();
     ahead(&mut c, "q", "1");
     let began = Instant::now();
-    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 100, "MAX", 600).lease().expect("OK").fence;
+    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 100, "MAX", 600)
+        .lease()
+        .expect("OK")
+        .fence;
     let granted = Instant::now();
     let mut renewals = 0;
     let mut held = 0;
@@ -507,7 +715,10 @@ fn max_is_kept_whatever_the_renewals() {
         }
         reply.clone().expect("OK");
         let left = Duration::from_millis(reply.lease_ms as u64);
-        assert!(asked + left <= Duration::from_millis(620) + (granted - began), "{reply:?} after {asked:?}");
+        assert!(
+            asked + left <= Duration::from_millis(620) + (granted - began),
+            "{reply:?} after {asked:?}"
+        );
         let again = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 60_000, "MAX", 60_000).lease();
         if again.outcome == "HELD" {
             assert!(again.lease_ms <= reply.lease_ms, "{again:?}");
@@ -517,20 +728,29 @@ fn max_is_kept_whatever_the_renewals() {
         thread::sleep(Duration::from_millis(10));
         assert!(began.elapsed() < Duration::from_secs(30), "MAX is over");
     }
-    assert!(began.elapsed() >= Duration::from_millis(598), "not before its cap");
+    assert!(
+        began.elapsed() >= Duration::from_millis(598),
+        "not before its cap"
+    );
     assert!(renewals > 1 && held > 0);
     assert_ne!(c.order("q", "1").fence(), 0);
 
     // The queue's and the server's limits clamp, and the reply shows it.
     cmd!(c, "ORDER.CONFIG", "q", "SET", "lock-ms-max", 5000).ok();
-    let reply = cmd!(c, "ORDER.LOCK", "q", "2", "me", "PX", 60_000).lease().expect("OK");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "2", "me", "PX", 60_000)
+        .lease()
+        .expect("OK");
     assert!((3000..=5001).contains(&reply.lease_ms), "{reply:?}");
-    let reply = cmd!(c, "ORDER.LOCK", "q", "3", "me", "PX", 60_000, "MAX", 60_000).lease().expect("OK");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "3", "me", "PX", 60_000, "MAX", 60_000)
+        .lease()
+        .expect("OK");
     assert!((3000..=5001).contains(&reply.lease_ms), "{reply:?}");
     let reply = cmd!(c, "ORDER.RENEW", "q", "2", reply.fence, "PX", 60_000).lease();
     reply.expect("STALE");
     c.config("orderwheel.lease-ms-max", "2000");
-    let reply = cmd!(c, "ORDER.LOCK", "q2", "1", "me", "PX", 2000).lease().expect("OK");
+    let reply = cmd!(c, "ORDER.LOCK", "q2", "1", "me", "PX", 2000)
+        .lease()
+        .expect("OK");
     assert!((1..=2001).contains(&reply.lease_ms), "{reply:?}");
 }
 
@@ -541,22 +761,61 @@ fn a_lock_on_an_unknown_id_lives_and_dies_with_the_lock() {
     let mut listener = server.client();
     listener.psubscribe(&["__keyevent@0__:*"]);
     let fence = lock(&mut c, "q", "1", "me");
-    assert_eq!((c.state("q", "1").as_str(), c.stat("q", "reserved").int(), c.stat("q", "orders").int()), ("reserved", 1, 1));
+    assert_eq!(
+        (
+            c.state("q", "1").as_str(),
+            c.stat("q", "reserved").int(),
+            c.stat("q", "orders").int()
+        ),
+        ("reserved", 1, 1)
+    );
     assert_eq!(cmd!(c, "ORDER.CLAIM", "q", "x", "COUNT", 10).claims(), []);
-    let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
-    assert_eq!((reply.fence, reply.lease_ms, reply.state.as_str(), reply.status), (0, -2, "missing", None));
-    assert_eq!(cmd!(c, "EXISTS", "q").int(), 0, "the last order takes the key with it");
-    cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 20).lease().expect("OK");
-    wait_until(SOON, "the key to go by itself", || cmd!(c, "DBSIZE").int() == 0);
+    let reply = cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
+    assert_eq!(
+        (
+            reply.fence,
+            reply.lease_ms,
+            reply.state.as_str(),
+            reply.status
+        ),
+        (0, -2, "missing", None)
+    );
+    assert_eq!(
+        cmd!(c, "EXISTS", "q").int(),
+        0,
+        "the last order takes the key with it"
+    );
+    cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 20)
+        .lease()
+        .expect("OK");
+    wait_until(SOON, "the key to go by itself", || {
+        cmd!(c, "DBSIZE").int() == 0
+    });
     let heard: Vec<String> = listener
         .messages(QUIET)
         .into_iter()
-        .map(|m| format!("{} {}", m.channel.trim_start_matches("__keyevent@0__:"), String::from_utf8_lossy(&m.payload)))
+        .map(|m| {
+            format!(
+                "{} {}",
+                m.channel.trim_start_matches("__keyevent@0__:"),
+                String::from_utf8_lossy(&m.payload)
+            )
+        })
         .collect();
     let expected = [
-        "order.lock q:1", "order.unlock q:1", "del q", "order.lock q:1", "order.lapsed q:1", "del q",
+        "order.lock q:1",
+        "order.unlock q:1",
+        "del q",
+        "order.lock q:1",
+        "order.lapsed q:1",
+        "del q",
     ];
-    let heard: Vec<&String> = heard.iter().filter(|line| !line.starts_with("new ")).collect();
+    let heard: Vec<&String> = heard
+        .iter()
+        .filter(|line| !line.starts_with("new "))
+        .collect();
     assert_eq!(heard, expected.iter().collect::<Vec<_>>());
 }
 
@@ -573,14 +832,22 @@ fn the_line_is_served_in_turn_and_skips_those_who_left() {
     let mut d = waiter(&server, "q", "1", "d", &["PX", "400000"]);
     assert_eq!(c.stat("q", "lock_waiters").int(), 3);
     gone.cut();
-    wait_until(SOON, "the dead client to be noticed", || c.blocked_clients() == 2);
+    wait_until(SOON, "the dead client to be noticed", || {
+        c.blocked_clients() == 2
+    });
     let before = Instant::now();
     cmd!(c, "ORDER.UNLOCK", "q", "1", a).lease().expect("OK");
     let first = told(&mut b).expect("OK");
-    assert!(before.elapsed() < HANDED_OVER, "handed over after {:?}", before.elapsed());
+    assert!(
+        before.elapsed() < HANDED_OVER,
+        "handed over after {:?}",
+        before.elapsed()
+    );
     assert!(first.fence > a && first.holds == 1);
     // While D waits, nobody passes by.
-    cmd!(c, "ORDER.LOCK", "q", "1", "e", "PX", 1000).lease().expect("BUSY");
+    cmd!(c, "ORDER.LOCK", "q", "1", "e", "PX", 1000)
+        .lease()
+        .expect("BUSY");
     let replies = c.pipeline(&[
         argv!["MULTI"],
         argv!["ORDER.UNLOCK", "q", "1", first.fence],
@@ -592,14 +859,26 @@ fn the_line_is_served_in_turn_and_skips_those_who_left() {
     inner[0].lease().expect("OK");
     for reply in &inner[1..] {
         let reply = reply.lease().expect("BUSY");
-        assert_eq!((reply.lease_ms, reply.holds), (-2, 0), "free, but not for those behind the line");
+        assert_eq!(
+            (reply.lease_ms, reply.holds),
+            (-2, 0),
+            "free, but not for those behind the line"
+        );
     }
     let second = told(&mut d).expect("OK");
     assert!(second.fence > first.fence);
-    assert!((300_000..=400_001).contains(&second.lease_ms), "the lease starts at the grant: {second:?}");
+    assert!(
+        (300_000..=400_001).contains(&second.lease_ms),
+        "the lease starts at the grant: {second:?}"
+    );
     let order = c.order("q", "1");
-    assert_eq!((order.text("owner").as_str(), order.fence()), ("d", second.fence));
-    cmd!(c, "ORDER.UNLOCK", "q", "1", second.fence).lease().expect("OK");
+    assert_eq!(
+        (order.text("owner").as_str(), order.fence()),
+        ("d", second.fence)
+    );
+    cmd!(c, "ORDER.UNLOCK", "q", "1", second.fence)
+        .lease()
+        .expect("OK");
     lock(&mut c, "q", "1", "e");
     assert_eq!(c.stat("q", "lock_waiters").int(), 0);
     expect_healthy(&server);
@@ -616,7 +895,9 @@ fn a_client_that_dies_in_the_very_turn_gets_nothing() {
         let mut next = waiter(&server, "q", &id, "c", &[]);
         // Its end and the release reach the server together.
         dies.cut();
-        cmd!(c, "ORDER.UNLOCK", "q", &id, fence).lease().expect("OK");
+        cmd!(c, "ORDER.UNLOCK", "q", &id, fence)
+            .lease()
+            .expect("OK");
         let mut owner = String::new();
         if let Some(reply) = next.read_within(HANDED_OVER) {
             reply.lease().expect("OK");
@@ -642,7 +923,10 @@ fn a_killed_client_gets_nothing_for_sure() {
     dies.send(&args!["ORDER.LOCK", "q", "1", "b", "PX", LONG, "BLOCK", 0]);
     wait_until(SOON, "it to wait", || c.blocked_clients() == 1);
     let mut next = waiter(&server, "q", "1", "c", &[]);
-    let replies = c.pipeline(&[argv!["CLIENT", "KILL", "ID", id], argv!["ORDER.UNLOCK", "q", "1", fence]]);
+    let replies = c.pipeline(&[
+        argv!["CLIENT", "KILL", "ID", id],
+        argv!["ORDER.UNLOCK", "q", "1", fence],
+    ]);
     assert_eq!(replies[0].int(), 1);
     told(&mut next).expect("OK");
     assert_eq!(c.order("q", "1").text("owner"), "c");
@@ -658,19 +942,27 @@ fn a_lock_is_handed_over_on_lapse_without_other_traffic() {
             ahead(&mut c, "q", &id);
         }
         let granted = Instant::now();
-        let fence = cmd!(c, "ORDER.LOCK", "q", &id, "a", "PX", 300).lease().expect("OK").fence;
+        let fence = cmd!(c, "ORDER.LOCK", "q", &id, "a", "PX", 300)
+            .lease()
+            .expect("OK")
+            .fence;
         let answered = Instant::now();
         let mut next = server.client();
         next.send(&args!["ORDER.LOCK", "q", &id, "b", "PX", 200, "BLOCK", 0]);
         let mut after = server.client();
         after.send(&args!["ORDER.LOCK", "q", &id, "c", "PX", 200, "BLOCK", 0]);
         let reply = next.read().lease().expect("OK");
-        assert!(granted.elapsed() >= Duration::from_millis(299), "not before its end");
+        assert!(
+            granted.elapsed() >= Duration::from_millis(299),
+            "not before its end"
+        );
         assert!(answered.elapsed() < Duration::from_millis(300) + HANDED_OVER);
         assert!(reply.fence > fence && reply.lease_ms > 100, "{reply:?}");
         let last = after.read().lease().expect("OK");
         assert!(last.fence > reply.fence);
-        wait_until(SOON, "the last one to lapse", || c.state("q", &id) != "leased" && c.state("q", &id) != "reserved");
+        wait_until(SOON, "the last one to lapse", || {
+            c.state("q", &id) != "leased" && c.state("q", &id) != "reserved"
+        });
     }
     expect_healthy(&server);
 }
@@ -680,18 +972,29 @@ fn a_renewed_lock_is_not_handed_over_early() {
     let server = Server::plain();
     let mut c = server.client();
     let began = Instant::now();
-    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 200).lease().expect("OK").fence;
+    let fence = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 200)
+        .lease()
+        .expect("OK")
+        .fence;
     let mut next = waiter(&server, "q", "1", "b", &[]);
     let mut ends = Duration::ZERO;
     for _ in 0..5 {
         thread::sleep(Duration::from_millis(50));
         let asked = began.elapsed();
-        if cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 400).lease().outcome == "OK" {
+        if cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 400)
+            .lease()
+            .outcome
+            == "OK"
+        {
             ends = asked + Duration::from_millis(400);
         }
     }
     told(&mut next).expect("OK");
-    assert!(began.elapsed() >= ends, "{:?} is before {ends:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= ends,
+        "{:?} is before {ends:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -703,7 +1006,9 @@ fn a_shortened_lock_is_handed_over_then() {
     let mut next = waiter(&server, "q", "1", "b", &[]);
     still_waits(&mut next);
     let began = Instant::now();
-    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 50, "LT").lease().expect("OK");
+    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 50, "LT")
+        .lease()
+        .expect("OK");
     told(&mut next).expect("OK");
     assert!(began.elapsed() >= Duration::from_millis(49));
     assert!(began.elapsed() < Duration::from_millis(50) + HANDED_OVER);
@@ -715,8 +1020,21 @@ fn many_locks_that_end_together_are_all_handed_over() {
     let server = Server::plain();
     let mut c = server.client();
     cmd!(c, "SELECT", 9).ok();
-    let take = |i: usize, owner: &str| argv!["ORDER.LOCK", "q", format!("{i}"), owner, "PX", LONG, "BLOCK", 0];
-    let fences: Vec<u64> = (0..LOCKS).map(|i| c.run(&take(i, "a")).lease().expect("OK").fence).collect();
+    let take = |i: usize, owner: &str| {
+        argv![
+            "ORDER.LOCK",
+            "q",
+            format!("{i}"),
+            owner,
+            "PX",
+            LONG,
+            "BLOCK",
+            0
+        ]
+    };
+    let fences: Vec<u64> = (0..LOCKS)
+        .map(|i| c.run(&take(i, "a")).lease().expect("OK").fence)
+        .collect();
     let mut waiting: Vec<Client> = (0..LOCKS)
         .map(|i| {
             let mut client = server.client();
@@ -725,8 +1043,13 @@ fn many_locks_that_end_together_are_all_handed_over() {
             client
         })
         .collect();
-    wait_until(SOON, "all to wait", || c.stat("q", "lock_waiters").int() == LOCKS as i64);
-    assert_eq!(c.info_number("orderwheel", "orderwheel_lock_waiters"), LOCKS as i64);
+    wait_until(SOON, "all to wait", || {
+        c.stat("q", "lock_waiters").int() == LOCKS as i64
+    });
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_lock_waiters"),
+        LOCKS as i64
+    );
     // Half by release and half by lapse, each within one turn.
     let mut ends = vec![argv!["MULTI"]];
     for (i, fence) in fences.iter().enumerate() {
@@ -742,26 +1065,54 @@ fn many_locks_that_end_together_are_all_handed_over() {
     let mut seen = BTreeSet::new();
     for (client, fence) in waiting.iter_mut().zip(&fences) {
         let reply = client.read().lease().expect("OK");
-        assert!(reply.fence > *fence && seen.insert(reply.fence), "each its own grant");
+        assert!(
+            reply.fence > *fence && seen.insert(reply.fence),
+            "each its own grant"
+        );
     }
     assert!(began.elapsed() < HANDED_OVER * 2, "{:?}", began.elapsed());
     // And all of one line at once.
     for (i, client) in waiting.iter_mut().enumerate() {
-        client.send(&args!["ORDER.LOCK", "q", "one", format!("w{i}"), "PX", LONG, "BLOCK", 0]);
+        client.send(&args![
+            "ORDER.LOCK",
+            "q",
+            "one",
+            format!("w{i}"),
+            "PX",
+            LONG,
+            "BLOCK",
+            0
+        ]);
     }
-    wait_until(SOON, "all to wait", || c.stat("q", "lock_waiters").int() == LOCKS as i64 - 1);
+    wait_until(SOON, "all to wait", || {
+        c.stat("q", "lock_waiters").int() == LOCKS as i64 - 1
+    });
     let fence = c.order("q", "one").fence();
-    cmd!(c, "ORDER.ACK", "q", "one", fence, "RESULT", "r").order().expect("OK");
-    let outcomes: Vec<String> = waiting.iter_mut().map(|client| client.read().lease().outcome).collect();
+    cmd!(c, "ORDER.ACK", "q", "one", fence, "RESULT", "r")
+        .order()
+        .expect("OK");
+    let outcomes: Vec<String> = waiting
+        .iter_mut()
+        .map(|client| client.read().lease().outcome)
+        .collect();
     assert_eq!(outcomes.iter().filter(|word| *word == "OK").count(), 1);
-    assert_eq!(outcomes.iter().filter(|word| *word == "FINISHED").count(), LOCKS - 1);
+    assert_eq!(
+        outcomes.iter().filter(|word| *word == "FINISHED").count(),
+        LOCKS - 1
+    );
     expect_healthy(&server);
 }
 
 #[test]
 fn the_waiting_are_told_when_their_server_becomes_a_replica() {
-    let one = Options::new().tcp().line("repl-diskless-sync-delay 0").start();
-    let two = Options::new().tcp().line("repl-diskless-sync-delay 0").start();
+    let one = Options::new()
+        .tcp()
+        .line("repl-diskless-sync-delay 0")
+        .start();
+    let two = Options::new()
+        .tcp()
+        .line("repl-diskless-sync-delay 0")
+        .start();
     let mut c = one.client();
     ahead(&mut c, "q", "1");
     lock(&mut c, "q", "1", "a");
@@ -782,12 +1133,24 @@ fn a_break_hands_over_and_makes_the_holder_stale() {
     ahead(&mut c, "q", "1");
     let fence = lock(&mut c, "q", "1", "a");
     let mut next = waiter(&server, "q", "1", "b", &[]);
-    cmd!(c, "ORDER.BREAK", "q", "1", fence + 1).lease().expect("STALE");
+    cmd!(c, "ORDER.BREAK", "q", "1", fence + 1)
+        .lease()
+        .expect("STALE");
     still_waits(&mut next);
     cmd!(c, "ORDER.BREAK", "q", "1", fence).lease().expect("OK");
     assert!(told(&mut next).expect("OK").fence > fence);
-    for command in ["ORDER.UNLOCK $q 1 $f", "ORDER.RENEW $q 1 $f PX 10", "ORDER.ACK $q 1 $f", "ORDER.NACK $q 1 $f", "ORDER.FINISH $q 1 FENCE $f"] {
-        assert_eq!(run(&mut c, command, "q", fence).items()[0].text(), "STALE", "{command}");
+    for command in [
+        "ORDER.UNLOCK $q 1 $f",
+        "ORDER.RENEW $q 1 $f PX 10",
+        "ORDER.ACK $q 1 $f",
+        "ORDER.NACK $q 1 $f",
+        "ORDER.FINISH $q 1 FENCE $f",
+    ] {
+        assert_eq!(
+            run(&mut c, command, "q", fence).items()[0].text(),
+            "STALE",
+            "{command}"
+        );
     }
 }
 
@@ -796,19 +1159,29 @@ fn unlock_and_break_of_a_claim() {
     let server = Server::plain();
     let mut c = server.client();
     cmd!(c, "ORDER.CONFIG", "q", "SET", "max-attempts", 2).ok();
-    cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 0).order().expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 0)
+        .order()
+        .expect("OK");
     let first = cmd!(c, "ORDER.CLAIM", "q", "me").claims()[0].fence;
-    cmd!(c, "ORDER.UNLOCK", "q", "1", first).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", first)
+        .lease()
+        .expect("OK");
     let second = cmd!(c, "ORDER.CLAIM", "q", "me").claims().remove(0);
     assert_eq!(second.attempt, 2, "offered again at once, as NACK DELAY 0");
     let reply = cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
     assert_eq!(reply.state, "dead", "the last try has failed");
-    cmd!(c, "ORDER.ACK", "q", "1", second.fence).order().expect("STALE");
+    cmd!(c, "ORDER.ACK", "q", "1", second.fence)
+        .order()
+        .expect("STALE");
     assert_eq!(cmd!(c, "ORDER.REQUEUE", "q").items()[0].int(), 1);
     let row = cmd!(c, "ORDER.CLAIM", "q", "me").claims().remove(0);
     assert_eq!(row.attempt, 1);
     cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
-    assert_eq!(cmd!(c, "ORDER.CLAIM", "q", "me").claims()[0].attempt, 2, "BREAK counts as a failed try");
+    assert_eq!(
+        cmd!(c, "ORDER.CLAIM", "q", "me").claims()[0].attempt,
+        2,
+        "BREAK counts as a failed try"
+    );
 }
 
 #[test]
@@ -819,12 +1192,20 @@ fn two_waiters_of_one_owner_share_the_lock() {
     let mut one = waiter(&server, "q", "1", "same", &[]);
     let mut two = waiter(&server, "q", "1", "same", &[]);
     let mut three = waiter(&server, "q", "1", "other", &[]);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     let granted = told(&mut one).expect("OK");
     let held = told(&mut two).expect("HELD");
-    assert_eq!((held.fence, held.holds), (granted.fence, 1), "a repeat, as without waiting");
+    assert_eq!(
+        (held.fence, held.holds),
+        (granted.fence, 1),
+        "a repeat, as without waiting"
+    );
     still_waits(&mut three);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", granted.fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", granted.fence)
+        .lease()
+        .expect("OK");
     told(&mut three).expect("OK");
 }
 
@@ -835,13 +1216,24 @@ fn a_wait_that_is_over_answers_busy_with_the_holder() {
     ahead(&mut c, "q", "1");
     let fence = lock(&mut c, "q", "1", "a");
     let before = Instant::now();
-    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "b", "PX", 1000, "BLOCK", 60).lease().expect("BUSY");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "b", "PX", 1000, "BLOCK", 60)
+        .lease()
+        .expect("BUSY");
     assert!(before.elapsed() >= Duration::from_millis(60));
-    assert_eq!((reply.fence, reply.state.as_str(), reply.holds), (fence, "leased", 1));
+    assert_eq!(
+        (reply.fence, reply.state.as_str(), reply.holds),
+        (fence, "leased", 1)
+    );
     assert!(reply.lease_ms > 0);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     thread::sleep(QUIET);
-    assert_eq!(c.state("q", "1"), "scheduled", "who gave up is granted nothing");
+    assert_eq!(
+        c.state("q", "1"),
+        "scheduled",
+        "who gave up is granted nothing"
+    );
     expect_healthy(&server);
 }
 
@@ -859,7 +1251,10 @@ fn block_within_a_transaction_or_script_answers_at_once() {
     let library = "#!lua name=lib\nredis.register_function('take', function(keys, args) return redis.call('ORDER.LOCK', keys[1], '1', 'b', 'PX', '1000', 'BLOCK', '0') end)";
     cmd!(c, "FUNCTION", "LOAD", library);
     cmd!(c, "FCALL", "take", 1, "q").lease().expect("BUSY");
-    assert_eq!((c.blocked_clients(), c.stat("q", "lock_waiters").int()), (0, 0));
+    assert_eq!(
+        (c.blocked_clients(), c.stat("q", "lock_waiters").int()),
+        (0, 0)
+    );
     // Where it is free they are granted as everywhere.
     cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
     cmd!(c, "FCALL", "take", 1, "q").lease().expect("OK");
@@ -876,25 +1271,70 @@ fn all_waiters_are_told_when_the_holder_finishes() {
                 ahead(&mut c, "q", &id);
             }
             let fence = lock(&mut c, "q", &id, "a");
-            let mut waiting: Vec<Client> = (0..4).map(|i| waiter(&server, "q", &id, &format!("w{i}"), &[])).collect();
+            let mut waiting: Vec<Client> = (0..4)
+                .map(|i| waiter(&server, "q", &id, &format!("w{i}"), &[]))
+                .collect();
             if verb == "FINISH" {
-                cmd!(c, "ORDER.FINISH", "q", &id, "FENCE", fence, "STATUS", "paid", "RESULT", "pay:9f3c").order().expect("OK");
+                cmd!(
+                    c,
+                    "ORDER.FINISH",
+                    "q",
+                    &id,
+                    "FENCE",
+                    fence,
+                    "STATUS",
+                    "paid",
+                    "RESULT",
+                    "pay:9f3c"
+                )
+                .order()
+                .expect("OK");
             } else {
-                cmd!(c, "ORDER.ACK", "q", &id, fence, "STATUS", "paid", "RESULT", "pay:9f3c").order().expect("OK");
+                cmd!(
+                    c,
+                    "ORDER.ACK",
+                    "q",
+                    &id,
+                    fence,
+                    "STATUS",
+                    "paid",
+                    "RESULT",
+                    "pay:9f3c"
+                )
+                .order()
+                .expect("OK");
             }
             for client in &mut waiting {
                 let reply = told(client).expect("FINISHED");
                 assert_eq!(reply.result.as_deref(), Some(&b"pay:9f3c"[..]));
-                assert_eq!((reply.state.as_str(), reply.status.as_deref(), reply.lease_ms), ("finished", Some(&b"paid"[..]), -2));
+                assert_eq!(
+                    (
+                        reply.state.as_str(),
+                        reply.status.as_deref(),
+                        reply.lease_ms
+                    ),
+                    ("finished", Some(&b"paid"[..]), -2)
+                );
             }
         }
     }
     // RESP3 too, as a map.
     let fence = lock(&mut c, "q", "map", "a");
     let mut third = server.client3();
-    third.send(&args!["ORDER.LOCK", "q", "map", "b", "PX", 1000, "BLOCK", 0]);
+    third.send(&args![
+        "ORDER.LOCK",
+        "q",
+        "map",
+        "b",
+        "PX",
+        1000,
+        "BLOCK",
+        0
+    ]);
     wait_until(SOON, "it to wait", || c.blocked_clients() == 1);
-    cmd!(c, "ORDER.ACK", "q", "map", fence, "RESULT", "r").order().expect("OK");
+    cmd!(c, "ORDER.ACK", "q", "map", fence, "RESULT", "r")
+        .order()
+        .expect("OK");
     let reply = third.read();
     assert!(matches!(reply, Value::Map(_)), "{reply:?}");
     reply.lease().expect("FINISHED");
@@ -904,23 +1344,39 @@ fn all_waiters_are_told_when_the_holder_finishes() {
 fn waiters_are_told_expired_when_the_deadline_passes() {
     let server = Server::plain();
     let mut c = server.client();
-    let deadline = cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 700).order().expect("OK").deadline;
-    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 5000).lease().expect("OK");
-    let mut waiting: Vec<Client> = (0..3).map(|i| waiter(&server, "q", "1", &format!("w{i}"), &[])).collect();
+    let deadline = cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 700)
+        .order()
+        .expect("OK")
+        .deadline;
+    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 5000)
+        .lease()
+        .expect("OK");
+    let mut waiting: Vec<Client> = (0..3)
+        .map(|i| waiter(&server, "q", "1", &format!("w{i}"), &[]))
+        .collect();
     for client in &mut waiting {
         let reply = client.read().lease().expect("EXPIRED");
         assert!(c.time_ms() as i64 >= deadline);
-        assert_eq!(reply.state, "leased", "its holder may still finish: {reply:?}");
+        assert_eq!(
+            reply.state, "leased",
+            "its holder may still finish: {reply:?}"
+        );
     }
     // And at once for those who come now; without BLOCK it is still held.
-    cmd!(c, "ORDER.LOCK", "q", "1", "late", "PX", 1000, "BLOCK", 0).lease().expect("EXPIRED");
-    cmd!(c, "ORDER.LOCK", "q", "1", "late", "PX", 1000).lease().expect("BUSY");
+    cmd!(c, "ORDER.LOCK", "q", "1", "late", "PX", 1000, "BLOCK", 0)
+        .lease()
+        .expect("EXPIRED");
+    cmd!(c, "ORDER.LOCK", "q", "1", "late", "PX", 1000)
+        .lease()
+        .expect("BUSY");
 
     // A deadline that the holder moves under them tells them too.
     ahead(&mut c, "q", "2");
     let fence = lock(&mut c, "q", "2", "a");
     let mut waits = waiter(&server, "q", "2", "b", &[]);
-    cmd!(c, "ORDER.SCHEDULE", "q", "2", "PX", 0, "XX", "FENCE", fence).order().expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "q", "2", "PX", 0, "XX", "FENCE", fence)
+        .order()
+        .expect("OK");
     told(&mut waits).expect("EXPIRED");
     expect_healthy(&server);
 }
@@ -936,9 +1392,20 @@ fn a_live_lock_defers_the_close_up_to_its_cap() {
     cmd!(c, "ORDER.LOCK", "short", "1", "a", "PX", 400);
     cmd!(c, "EXEC");
     let mut closer = server.client();
-    closer.send(&args!["ORDER.CLAIM", "short", "closer", "PX", 1000, "BLOCK", 0]);
+    closer.send(&args![
+        "ORDER.CLAIM",
+        "short",
+        "closer",
+        "PX",
+        1000,
+        "BLOCK",
+        0
+    ]);
     let row = closer.read().claims().remove(0);
-    assert!(granted.elapsed() >= Duration::from_millis(399), "the close waits for the lock's end");
+    assert!(
+        granted.elapsed() >= Duration::from_millis(399),
+        "the close waits for the lock's end"
+    );
     assert_eq!(row.attempt, 1);
     // With all renewals: to its cap.
     let began = Instant::now();
@@ -946,30 +1413,58 @@ fn a_live_lock_defers_the_close_up_to_its_cap() {
     cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 100);
     cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 300, "MAX", 900);
     let fence = cmd!(c, "EXEC").items()[1].lease().expect("OK").fence;
-    closer.send(&args!["ORDER.CLAIM", "q", "closer", "PX", 60_000, "BLOCK", 0]);
+    closer.send(&args![
+        "ORDER.CLAIM",
+        "q",
+        "closer",
+        "PX",
+        60_000,
+        "BLOCK",
+        0
+    ]);
     let mut answer = None;
     let mut last_ok = Duration::ZERO;
     while answer.is_none() {
-        if cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 10_000).lease().outcome == "OK" {
+        if cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", 10_000)
+            .lease()
+            .outcome
+            == "OK"
+        {
             last_ok = began.elapsed();
         }
         answer = closer.read_within(Duration::from_millis(5));
-        assert!(began.elapsed() < Duration::from_secs(30), "no close is deferred for ever");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "no close is deferred for ever"
+        );
     }
-    assert!(began.elapsed() >= Duration::from_millis(899), "not before the cap: {:?}", began.elapsed());
-    assert!(last_ok > Duration::from_millis(100), "it was renewed past the deadline");
+    assert!(
+        began.elapsed() >= Duration::from_millis(899),
+        "not before the cap: {:?}",
+        began.elapsed()
+    );
+    assert!(
+        last_ok > Duration::from_millis(100),
+        "it was renewed past the deadline"
+    );
     let row = answer.unwrap().claims().remove(0);
     assert!(row.fence > fence);
-    cmd!(c, "ORDER.FINISH", "q", "1", "FENCE", fence).order().expect("STALE");
+    cmd!(c, "ORDER.FINISH", "q", "1", "FENCE", fence)
+        .order()
+        .expect("STALE");
     // The holder that releases after the deadline lets the closer in at once.
     cmd!(c, "MULTI").ok();
     cmd!(c, "ORDER.SCHEDULE", "r", "1", "PX", 30);
     cmd!(c, "ORDER.LOCK", "r", "1", "a", "PX", LONG);
     let fence = cmd!(c, "EXEC").items()[1].lease().expect("OK").fence;
     closer.send(&args!["ORDER.CLAIM", "r", "closer", "BLOCK", 0]);
-    wait_until(SOON, "the deadline", || cmd!(c, "ORDER.PTTL", "r", "1").int() == 0);
+    wait_until(SOON, "the deadline", || {
+        cmd!(c, "ORDER.PTTL", "r", "1").int() == 0
+    });
     still_waits(&mut closer);
-    cmd!(c, "ORDER.UNLOCK", "r", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "r", "1", fence)
+        .lease()
+        .expect("OK");
     assert_eq!(closer.read().claims().len(), 1);
     expect_healthy(&server);
 }
@@ -985,7 +1480,16 @@ fn a_waiter_is_killed_unblocked_and_paused() {
         let mut client = server.client();
         let id = client.id();
         let before = c.blocked_clients();
-        client.send(&args!["ORDER.LOCK", "q", "1", owner, "PX", LONG, "BLOCK", 0]);
+        client.send(&args![
+            "ORDER.LOCK",
+            "q",
+            "1",
+            owner,
+            "PX",
+            LONG,
+            "BLOCK",
+            0
+        ]);
         wait_until(SOON, "it to wait", || c.blocked_clients() > before);
         (client, id)
     };
@@ -1000,11 +1504,17 @@ fn a_waiter_is_killed_unblocked_and_paused() {
     assert_eq!(cmd!(failed, "PING"), Value::Simple("PONG".into()));
     assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", killed_id).int(), 1);
     drop(killed);
-    wait_until(SOON, "one to be left", || c.stat("q", "lock_waiters").int() == 1);
+    wait_until(SOON, "one to be left", || {
+        c.stat("q", "lock_waiters").int() == 1
+    });
     still_waits(&mut last);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     let fence = told(&mut last).expect("OK").fence;
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     assert_eq!(cmd!(c, "EXISTS", "q").int(), 0);
     expect_healthy(&server);
 }
@@ -1015,17 +1525,31 @@ fn nothing_is_granted_while_writing_is_paused() {
     let server = Options::new().aof().start();
     let mut c = server.client();
     for mode in ["WRITE", "ALL"] {
-        cmd!(c, "ORDER.LOCK", "q", mode, "a", "PX", 150).lease().expect("OK");
+        cmd!(c, "ORDER.LOCK", "q", mode, "a", "PX", 150)
+            .lease()
+            .expect("OK");
         let mut next = waiter(&server, "q", mode, "b", &[]);
         let began = Instant::now();
         cmd!(c, "CLIENT", "PAUSE", 500, mode).ok();
         let reply = next.read().lease().expect("OK");
-        assert!(began.elapsed() >= Duration::from_millis(495), "{mode}: granted in the pause");
+        assert!(
+            began.elapsed() >= Duration::from_millis(495),
+            "{mode}: granted in the pause"
+        );
         assert!(reply.lease_ms > 500_000, "the lease starts at the grant");
         // Timed out within a pause.
         let before = c.blocked_clients();
         let mut gives_up = server.client();
-        gives_up.send(&args!["ORDER.LOCK", "q", mode, "c", "PX", 100, "BLOCK", 200]);
+        gives_up.send(&args![
+            "ORDER.LOCK",
+            "q",
+            mode,
+            "c",
+            "PX",
+            100,
+            "BLOCK",
+            200
+        ]);
         wait_until(SOON, "it to wait", || c.blocked_clients() > before);
         cmd!(c, "CLIENT", "PAUSE", 400, mode).ok();
         gives_up.read().lease().expect("BUSY");
@@ -1062,17 +1586,27 @@ fn those_who_wait_are_served_when_the_queue_goes() {
                 assert!(!run(&mut c, command, "q", 0).is_error(), "{command}");
                 if *command == "SET q text" {
                     still_waits(&mut one);
-                    assert_eq!(cmd!(c, "GET", "q").text(), "text", "another type is left alone");
+                    assert_eq!(
+                        cmd!(c, "GET", "q").text(),
+                        "text",
+                        "another type is left alone"
+                    );
                 }
             }
             let reply = told(&mut one).expect("OK");
             assert!(reply.fence > fence, "{way}: {reply:?}");
             assert_eq!(reply.state, "reserved", "{way}: {reply:?}");
             still_waits(&mut two);
-            cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("STALE");
-            cmd!(c, "ORDER.UNLOCK", "q", "1", reply.fence).lease().expect("OK");
+            cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+                .lease()
+                .expect("STALE");
+            cmd!(c, "ORDER.UNLOCK", "q", "1", reply.fence)
+                .lease()
+                .expect("OK");
             let last = told(&mut two).expect("OK");
-            cmd!(c, "ORDER.UNLOCK", "q", "1", last.fence).lease().expect("OK");
+            cmd!(c, "ORDER.UNLOCK", "q", "1", last.fence)
+                .lease()
+                .expect("OK");
         }
     }
     expect_healthy(&server);
@@ -1082,14 +1616,29 @@ fn those_who_wait_are_served_when_the_queue_goes() {
 fn those_who_wait_get_what_comes_to_the_name() {
     let server = Server::plain();
     let mut c = server.client();
-    for (way, expected) in [("free", "OK"), ("finished", "FINISHED"), ("expired", "EXPIRED"), ("locked", "")] {
+    for (way, expected) in [
+        ("free", "OK"),
+        ("finished", "FINISHED"),
+        ("expired", "EXPIRED"),
+        ("locked", ""),
+    ] {
         cmd!(c, "FLUSHALL").ok();
         lock(&mut c, "q", "1", "a");
         ahead(&mut c, "other", "1");
         let mut fence = 0;
         match way {
-            "finished" => cmd!(c, "ORDER.FINISH", "other", "1", "RESULT", "r").order().expect("OK").rev,
-            "expired" => cmd!(c, "ORDER.SCHEDULE", "other", "1", "PX", 0, "XX").order().expect("OK").rev,
+            "finished" => {
+                cmd!(c, "ORDER.FINISH", "other", "1", "RESULT", "r")
+                    .order()
+                    .expect("OK")
+                    .rev
+            }
+            "expired" => {
+                cmd!(c, "ORDER.SCHEDULE", "other", "1", "PX", 0, "XX")
+                    .order()
+                    .expect("OK")
+                    .rev
+            }
             "locked" => {
                 fence = lock(&mut c, "other", "1", "x");
                 fence
@@ -1100,7 +1649,9 @@ fn those_who_wait_get_what_comes_to_the_name() {
         cmd!(c, "RENAME", "other", "q").ok();
         if expected.is_empty() {
             still_waits(&mut waits);
-            cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+            cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+                .lease()
+                .expect("OK");
             told(&mut waits).expect("OK");
         } else {
             told(&mut waits).expect(expected);
@@ -1127,8 +1678,12 @@ fn a_wait_for_one_lock_is_not_disturbed_by_others() {
     for i in 0..200 {
         let id = format!("o{i}");
         let fence = lock(&mut c, "q", &id, "x");
-        cmd!(c, "ORDER.UNLOCK", "q", &id, fence).lease().expect("OK");
-        cmd!(c, "ORDER.SCHEDULE", "q", &id, "PX", 0).order().expect("OK");
+        cmd!(c, "ORDER.UNLOCK", "q", &id, fence)
+            .lease()
+            .expect("OK");
+        cmd!(c, "ORDER.SCHEDULE", "q", &id, "PX", 0)
+            .order()
+            .expect("OK");
     }
     cmd!(c, "ORDER.CLAIM", "q", "x", "COUNT", 1000);
     still_waits(&mut waits);
@@ -1148,7 +1703,19 @@ fn pay_against_deadline() {
     let start = c.time_us() / 1000 + 2500;
     // One deadline a millisecond.
     let deadline = |i: u64| start + i;
-    let schedule: Vec<_> = (0..ORDERS).map(|i| argv!["ORDER.SCHEDULE", "q", i, "PXAT", deadline(i), "STATUS", "unpaid"]).collect();
+    let schedule: Vec<_> = (0..ORDERS)
+        .map(|i| {
+            argv![
+                "ORDER.SCHEDULE",
+                "q",
+                i,
+                "PXAT",
+                deadline(i),
+                "STATUS",
+                "unpaid"
+            ]
+        })
+        .collect();
     for reply in c.pipeline(&schedule) {
         reply.order().expect("OK");
     }
@@ -1164,32 +1731,69 @@ fn pay_against_deadline() {
                 let mut c = server.client();
                 let mut random = Random::seeded(seed ^ payer);
                 for i in (payer..ORDERS).step_by(PAYERS as usize) {
-                    let at_us = (deadline(i) * 1000).saturating_add_signed(random.below(10_000) as i64 - 5000);
-                    thread::sleep(Duration::from_micros(at_us.saturating_sub(crate::support::wall_us())));
+                    let at_us = (deadline(i) * 1000)
+                        .saturating_add_signed(random.below(10_000) as i64 - 5000);
+                    thread::sleep(Duration::from_micros(
+                        at_us.saturating_sub(crate::support::wall_us()),
+                    ));
                     // Some leases are so short that they lapse under the work.
                     let lease = if random.below(3) == 0 { 3 } else { 10_000 };
-                    let locked = cmd!(c, "ORDER.LOCK", "q", i, format!("pay:{i}"), "PX", lease).lease();
+                    let locked =
+                        cmd!(c, "ORDER.LOCK", "q", i, format!("pay:{i}"), "PX", lease).lease();
                     let how = if locked.outcome == "OK" {
                         thread::sleep(Duration::from_micros(random.below(5000)));
-                        let reply = cmd!(c, "ORDER.FINISH", "q", i, "FENCE", locked.fence, "FROM", "unpaid", "STATUS", "paid", "RESULT", format!("pay:{i}")).order();
+                        let reply = cmd!(
+                            c,
+                            "ORDER.FINISH",
+                            "q",
+                            i,
+                            "FENCE",
+                            locked.fence,
+                            "FROM",
+                            "unpaid",
+                            "STATUS",
+                            "paid",
+                            "RESULT",
+                            format!("pay:{i}")
+                        )
+                        .order();
                         if reply.outcome == "OK" {
                             assert!(paid.lock().unwrap().insert(i), "{i} is paid twice");
                         } else {
                             assert!(lease == 3, "a lock that lives is not lost: {reply:?}");
-                            assert!(matches!(reply.outcome.as_str(), "STALE" | "FINISHED"), "{reply:?}");
+                            assert!(
+                                matches!(reply.outcome.as_str(), "STALE" | "FINISHED"),
+                                "{reply:?}"
+                            );
                         }
                         format!("FINISH FENCE {}", reply.outcome)
                     } else if random.below(2) == 0 {
                         // Late, and tries it without a lock.
-                        let reply = cmd!(c, "ORDER.FINISH", "q", i, "FROM", "unpaid", "STATUS", "paid").order();
+                        let reply = cmd!(
+                            c,
+                            "ORDER.FINISH",
+                            "q",
+                            i,
+                            "FROM",
+                            "unpaid",
+                            "STATUS",
+                            "paid"
+                        )
+                        .order();
                         if reply.outcome == "OK" {
                             assert!(paid.lock().unwrap().insert(i), "{i} is paid twice");
                         } else {
-                            assert!(matches!(reply.outcome.as_str(), "LEASED" | "FINISHED"), "{reply:?}");
+                            assert!(
+                                matches!(reply.outcome.as_str(), "LEASED" | "FINISHED"),
+                                "{reply:?}"
+                            );
                         }
                         format!("LOCK {}, FINISH {}", locked.outcome, reply.outcome)
                     } else {
-                        assert!(matches!(locked.outcome.as_str(), "EXPIRED" | "BUSY" | "FINISHED"), "{locked:?}");
+                        assert!(
+                            matches!(locked.outcome.as_str(), "EXPIRED" | "BUSY" | "FINISHED"),
+                            "{locked:?}"
+                        );
                         format!("LOCK {}", locked.outcome)
                     };
                     *told.lock().unwrap().entry(how).or_default() += 1;
@@ -1203,21 +1807,54 @@ fn pay_against_deadline() {
                 while !over.load(Ordering::Relaxed) {
                     // One of them is so slow that others take its orders, or payers do.
                     let lease = if closer == 0 { 2 } else { 10_000 };
-                    let rows = cmd!(c, "ORDER.CLAIM", "q", format!("closer-{closer}"), "PX", lease, "COUNT", 1 + random.below(20), "BLOCK", 50).claims();
+                    let rows = cmd!(
+                        c,
+                        "ORDER.CLAIM",
+                        "q",
+                        format!("closer-{closer}"),
+                        "PX",
+                        lease,
+                        "COUNT",
+                        1 + random.below(20),
+                        "BLOCK",
+                        50
+                    )
+                    .claims();
                     for row in rows {
                         let id: u64 = row.id_text().parse().unwrap();
-                        assert!(crate::support::wall_us() >= row.deadline * 1000, "{id} is early");
+                        assert!(
+                            crate::support::wall_us() >= row.deadline * 1000,
+                            "{id} is early"
+                        );
                         if random.below(8) == 0 {
                             thread::sleep(Duration::from_micros(random.below(5000)));
                         }
-                        let reply = cmd!(c, "ORDER.ACK", "q", id, row.fence, "FROM", "unpaid", "STATUS", "closed").order();
+                        let reply = cmd!(
+                            c,
+                            "ORDER.ACK",
+                            "q",
+                            id,
+                            row.fence,
+                            "FROM",
+                            "unpaid",
+                            "STATUS",
+                            "closed"
+                        )
+                        .order();
                         if reply.outcome == "OK" {
                             assert!(closed.lock().unwrap().insert(id), "{id} is closed twice");
                         } else {
                             assert!(lease == 2, "a claim that lives is not lost: {reply:?}");
-                            assert!(matches!(reply.outcome.as_str(), "STALE" | "FINISHED"), "{reply:?}");
+                            assert!(
+                                matches!(reply.outcome.as_str(), "STALE" | "FINISHED"),
+                                "{reply:?}"
+                            );
                         }
-                        *told.lock().unwrap().entry(format!("ACK {}", reply.outcome)).or_default() += 1;
+                        *told
+                            .lock()
+                            .unwrap()
+                            .entry(format!("ACK {}", reply.outcome))
+                            .or_default() += 1;
                     }
                 }
             });
@@ -1229,16 +1866,32 @@ fn pay_against_deadline() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    let (paid, closed, told) = (paid.into_inner().unwrap(), closed.into_inner().unwrap(), told.into_inner().unwrap());
+    let (paid, closed, told) = (
+        paid.into_inner().unwrap(),
+        closed.into_inner().unwrap(),
+        told.into_inner().unwrap(),
+    );
     eprintln!("{} paid, {} closed, {told:?}", paid.len(), closed.len());
     assert_eq!(paid.intersection(&closed).count(), 0, "none is both");
-    assert_eq!(paid.len() + closed.len(), ORDERS as usize, "none is neither");
+    assert_eq!(
+        paid.len() + closed.len(),
+        ORDERS as usize,
+        "none is neither"
+    );
     assert!(!paid.is_empty() && !closed.is_empty());
     let gets: Vec<_> = (0..ORDERS).map(|i| argv!["ORDER.GET", "q", i]).collect();
     for (i, reply) in c.pipeline(&gets).iter().enumerate() {
         let order = reply.get().unwrap();
-        let expected = if paid.contains(&(i as u64)) { "paid" } else { "closed" };
-        assert_eq!((order.text("status").as_str(), order.state().as_str()), (expected, "finished"), "{i}");
+        let expected = if paid.contains(&(i as u64)) {
+            "paid"
+        } else {
+            "closed"
+        };
+        assert_eq!(
+            (order.text("status").as_str(), order.state().as_str()),
+            (expected, "finished"),
+            "{i}"
+        );
     }
     expect_healthy(&server);
 }
@@ -1248,63 +1901,189 @@ fn payments_and_creations_in_any_order() {
     let server = Server::plain();
     let mut c = server.client();
     // Created, paid, created again by a message that was delivered twice.
-    let create = |c: &mut Client, id: &str| cmd!(c, "ORDER.SCHEDULE", "q", id, "PX", LONG, "STATUS", "unpaid").order();
+    let create = |c: &mut Client, id: &str| {
+        cmd!(c, "ORDER.SCHEDULE", "q", id, "PX", LONG, "STATUS", "unpaid").order()
+    };
     create(&mut c, "1").expect("OK");
     create(&mut c, "1").expect("EXISTS");
     let fence = lock(&mut c, "q", "1", "pay:1");
     create(&mut c, "1").expect("EXISTS");
-    cmd!(c, "ORDER.FINISH", "q", "1", "FENCE", fence, "FROM", "unpaid", "STATUS", "paid", "RESULT", "pay:1").order().expect("OK");
+    cmd!(
+        c,
+        "ORDER.FINISH",
+        "q",
+        "1",
+        "FENCE",
+        fence,
+        "FROM",
+        "unpaid",
+        "STATUS",
+        "paid",
+        "RESULT",
+        "pay:1"
+    )
+    .order()
+    .expect("OK");
     let reply = create(&mut c, "1").expect("FINISHED");
-    assert_eq!((reply.result.as_deref(), reply.status_text().as_str()), (Some(&b"pay:1"[..]), "paid"));
+    assert_eq!(
+        (reply.result.as_deref(), reply.status_text().as_str()),
+        (Some(&b"pay:1"[..]), "paid")
+    );
     // Paid before it was created.
-    let reply = cmd!(c, "ORDER.FINISH", "q", "2", "CREATE", "STATUS", "paid", "RESULT", "pay:2").order().expect("OK");
+    let reply = cmd!(
+        c,
+        "ORDER.FINISH",
+        "q",
+        "2",
+        "CREATE",
+        "STATUS",
+        "paid",
+        "RESULT",
+        "pay:2"
+    )
+    .order()
+    .expect("OK");
     assert_eq!(reply.was, "missing");
     let reply = create(&mut c, "2").expect("FINISHED");
     assert_eq!(reply.result.as_deref(), Some(&b"pay:2"[..]));
     // The same callback twice, and another payment: the result tells which.
     for (payment, same) in [("pay:1", true), ("card:7", false)] {
-        let reply = cmd!(c, "ORDER.FINISH", "q", "1", "CREATE", "STATUS", "paid", "RESULT", payment).order().expect("FINISHED");
-        assert_eq!(reply.result.as_deref() == Some(payment.as_bytes()), same, "{reply:?}");
-        let reply = cmd!(c, "ORDER.LOCK", "q", "1", payment, "PX", 1000).lease().expect("FINISHED");
-        assert_eq!(reply.result.as_deref() == Some(payment.as_bytes()), same, "{reply:?}");
+        let reply = cmd!(
+            c,
+            "ORDER.FINISH",
+            "q",
+            "1",
+            "CREATE",
+            "STATUS",
+            "paid",
+            "RESULT",
+            payment
+        )
+        .order()
+        .expect("FINISHED");
+        assert_eq!(
+            reply.result.as_deref() == Some(payment.as_bytes()),
+            same,
+            "{reply:?}"
+        );
+        let reply = cmd!(c, "ORDER.LOCK", "q", "1", payment, "PX", 1000)
+            .lease()
+            .expect("FINISHED");
+        assert_eq!(
+            reply.result.as_deref() == Some(payment.as_bytes()),
+            same,
+            "{reply:?}"
+        );
     }
     // A webhook without the fence repeats the LOCK with the payment as owner.
     create(&mut c, "3").expect("OK");
     let fence = lock(&mut c, "q", "3", "pay:3");
-    assert_eq!(cmd!(c, "ORDER.LOCK", "q", "3", "pay:3", "PX", 1000).lease().expect("HELD").fence, fence);
-    cmd!(c, "ORDER.LOCK", "q", "3", "card:8", "PX", 1000).lease().expect("BUSY");
+    assert_eq!(
+        cmd!(c, "ORDER.LOCK", "q", "3", "pay:3", "PX", 1000)
+            .lease()
+            .expect("HELD")
+            .fence,
+        fence
+    );
+    cmd!(c, "ORDER.LOCK", "q", "3", "card:8", "PX", 1000)
+        .lease()
+        .expect("BUSY");
 }
 
 #[test]
 fn one_request_is_run_once() {
     let server = Server::plain();
     let mut c = server.client();
-    let ask = |c: &mut Client, owner: &str, hash: &str| cmd!(c, "ORDER.LOCK", "idem", "1001:3:pay", owner, "PX", 30_000, "FP", hash).lease();
+    let ask = |c: &mut Client, owner: &str, hash: &str| {
+        cmd!(
+            c,
+            "ORDER.LOCK",
+            "idem",
+            "1001:3:pay",
+            owner,
+            "PX",
+            30_000,
+            "FP",
+            hash
+        )
+        .lease()
+    };
     let fence = ask(&mut c, "w1", "aaaa").expect("OK").fence;
     ask(&mut c, "w2", "aaaa").expect("BUSY");
     ask(&mut c, "w2", "bbbb").expect("MISMATCH");
     assert_eq!(ask(&mut c, "w1", "aaaa").expect("HELD").fence, fence);
     ask(&mut c, "w1", "bbbb").expect("MISMATCH");
     let mut waits = waiter(&server, "idem", "1001:3:pay", "w3", &["FP", "aaaa"]);
-    let done = cmd!(c, "ORDER.ACK", "idem", "1001:3:pay", fence, "STATUS", "done", "RESULT", "receipt", "KEEP", 86_400_000).order();
-    assert_eq!((done.clone().expect("OK").state.as_str(), done.status_text().as_str()), ("finished", "done"));
+    let done = cmd!(
+        c,
+        "ORDER.ACK",
+        "idem",
+        "1001:3:pay",
+        fence,
+        "STATUS",
+        "done",
+        "RESULT",
+        "receipt",
+        "KEEP",
+        86_400_000
+    )
+    .order();
+    assert_eq!(
+        (
+            done.clone().expect("OK").state.as_str(),
+            done.status_text().as_str()
+        ),
+        ("finished", "done")
+    );
     let reply = told(&mut waits).expect("FINISHED");
     assert_eq!(reply.result.as_deref(), Some(&b"receipt"[..]));
     for _ in 0..2 {
         let reply = ask(&mut c, "w2", "aaaa").expect("FINISHED");
-        assert_eq!((reply.result.as_deref(), reply.status.as_deref()), (Some(&b"receipt"[..]), Some(&b"done"[..])));
+        assert_eq!(
+            (reply.result.as_deref(), reply.status.as_deref()),
+            (Some(&b"receipt"[..]), Some(&b"done"[..]))
+        );
         ask(&mut c, "w2", "bbbb").expect("MISMATCH");
         cmd!(c, "DEBUG", "RELOAD").ok();
     }
     // Given up: the next one runs it.
-    let fence = cmd!(c, "ORDER.LOCK", "idem", "other", "w1", "PX", 30_000, "FP", "aaaa").lease().expect("OK").fence;
-    cmd!(c, "ORDER.UNLOCK", "idem", "other", fence).lease().expect("OK");
-    cmd!(c, "ORDER.LOCK", "idem", "other", "w2", "PX", 30_000, "FP", "bbbb").lease().expect("OK");
+    let fence = cmd!(
+        c,
+        "ORDER.LOCK",
+        "idem",
+        "other",
+        "w1",
+        "PX",
+        30_000,
+        "FP",
+        "aaaa"
+    )
+    .lease()
+    .expect("OK")
+    .fence;
+    cmd!(c, "ORDER.UNLOCK", "idem", "other", fence)
+        .lease()
+        .expect("OK");
+    cmd!(
+        c,
+        "ORDER.LOCK",
+        "idem",
+        "other",
+        "w2",
+        "PX",
+        30_000,
+        "FP",
+        "bbbb"
+    )
+    .lease()
+    .expect("OK");
     // Who waits with another request is told so when it comes to it.
     let fence = lock(&mut c, "idem", "third", "w1");
     let mut waits = waiter(&server, "idem", "third", "w2", &["FP", "aaaa"]);
     let mut mine = waiter(&server, "idem", "third", "w3", &["FP", "bbbb"]);
-    cmd!(c, "ORDER.UNLOCK", "idem", "third", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "idem", "third", fence)
+        .lease()
+        .expect("OK");
     told(&mut waits).expect("OK");
     told(&mut mine).expect("MISMATCH");
 }
@@ -1315,11 +2094,15 @@ fn one_request_is_run_once() {
 /// before.
 #[track_caller]
 fn grows(c: &mut Client, last: &mut u64, what: &str) {
-    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "grows", "PX", LONG).lease().expect("OK");
+    let reply = cmd!(c, "ORDER.LOCK", "q", "1", "grows", "PX", LONG)
+        .lease()
+        .expect("OK");
     assert!(reply.fence > *last, "{what}: {} after {last}", reply.fence);
     assert!(reply.fence < 1 << 52);
     *last = reply.fence;
-    cmd!(c, "ORDER.UNLOCK", "q", "1", reply.fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", reply.fence)
+        .lease()
+        .expect("OK");
 }
 
 #[test]
@@ -1332,13 +2115,23 @@ fn fences_only_grow_whatever_happens_to_the_queue() {
     for _ in 0..300 {
         grows(&mut c, &mut last, "UNLOCK");
     }
-    last = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 5).lease().expect("OK").fence;
+    last = cmd!(c, "ORDER.LOCK", "q", "1", "me", "PX", 5)
+        .lease()
+        .expect("OK")
+        .fence;
     wait_until(SOON, "the lapse", || c.state("q", "1") == "missing");
     grows(&mut c, &mut last, "lapse");
     last = lock(&mut c, "q", "1", "me");
     cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
     grows(&mut c, &mut last, "BREAK");
-    for command in ["DEL q", "FLUSHALL", "DEBUG RELOAD", "FLUSHALL ASYNC", "SWAPDB 0 1", "RENAME q r"] {
+    for command in [
+        "DEL q",
+        "FLUSHALL",
+        "DEBUG RELOAD",
+        "FLUSHALL ASYNC",
+        "SWAPDB 0 1",
+        "RENAME q r",
+    ] {
         cmd!(c, "ORDER.LOCK", "q", "stays", "x", "PX", LONG);
         grows(&mut c, &mut last, "before");
         assert!(!run(&mut c, command, "q", 0).is_error());
@@ -1352,7 +2145,14 @@ fn fences_only_grow_whatever_happens_to_the_queue() {
     // Also in one go, faster than the clock's microseconds.
     let mut commands = Vec::new();
     for i in 0..2000 {
-        commands.push(argv!["ORDER.LOCK", "q", format!("burst-{i}"), "x", "PX", 1000]);
+        commands.push(argv![
+            "ORDER.LOCK",
+            "q",
+            format!("burst-{i}"),
+            "x",
+            "PX",
+            1000
+        ]);
     }
     for reply in c.pipeline(&commands) {
         let fence = reply.lease().expect("OK").fence;
@@ -1364,13 +2164,19 @@ fn fences_only_grow_whatever_happens_to_the_queue() {
 
 #[test]
 fn fences_grow_over_a_restart_that_lost_the_last_second() {
-    let mut server = Options::new().line("appendonly yes").line("appendfsync everysec").line("aof-load-truncated yes").start();
+    let mut server = Options::new()
+        .line("appendonly yes")
+        .line("appendfsync everysec")
+        .line("aof-load-truncated yes")
+        .start();
     let mut last = 0;
     for _ in 0..2 {
         let mut c = server.client();
         grows(&mut c, &mut last, "at first");
         ahead(&mut c, "q", &format!("made-{last}"));
-        wait_until(SOON, "it to be on disk", || c.info_number("persistence", "aof_pending_bio_fsync") == 0);
+        wait_until(SOON, "it to be on disk", || {
+            c.info_number("persistence", "aof_pending_bio_fsync") == 0
+        });
         let file = wire::aof_files(&server, ".incr.aof").pop().unwrap();
         let kept = std::fs::metadata(&file).unwrap().len();
         let until = Instant::now() + Duration::from_secs(1);
@@ -1381,7 +2187,12 @@ fn fences_grow_over_a_restart_that_lost_the_last_second() {
         }
         server.kill();
         assert!(std::fs::metadata(&file).unwrap().len() > kept);
-        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(kept).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_len(kept)
+            .unwrap();
         server.start_again();
         let mut c = server.client();
         grows(&mut c, &mut last, "after the restart");
@@ -1390,7 +2201,11 @@ fn fences_grow_over_a_restart_that_lost_the_last_second() {
 
 #[test]
 fn fences_grow_over_a_promotion_that_missed_the_last_writes() {
-    let mut primary = Options::new().aof().tcp().line("repl-diskless-sync-delay 0").start();
+    let mut primary = Options::new()
+        .aof()
+        .tcp()
+        .line("repl-diskless-sync-delay 0")
+        .start();
     let replica = Options::new().aof().replica_of(primary.port()).start();
     replica.wait_in_sync(&primary);
     let (mut c, mut r) = (primary.client(), replica.client());
@@ -1404,14 +2219,18 @@ fn fences_grow_over_a_promotion_that_missed_the_last_writes() {
         let fence = lock(&mut c, "q", "1", "a");
         assert!(fence > last);
         last = fence;
-        cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+        cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+            .lease()
+            .expect("OK");
     }
     primary.kill();
     cmd!(r, "REPLICAOF", "NO", "ONE").ok();
     let fence = lock(&mut r, "q", "1", "b");
     assert!(fence > last, "{fence} after {last}");
     // And a write by the fence of a lost grant is refused.
-    cmd!(r, "ORDER.FINISH", "q", "1", "FENCE", last).order().expect("STALE");
+    cmd!(r, "ORDER.FINISH", "q", "1", "FENCE", last)
+        .order()
+        .expect("STALE");
     expect_healthy(&replica);
 }
 
@@ -1422,37 +2241,71 @@ fn a_number_from_far_ahead_stays_its_queues_own() {
     let mut o = origin.client();
     let far = o.time_us() + 2 * DAY_US;
     let end = o.time_ms() + LONG;
-    apply(&mut o, "future", &wire::lock(b"locked", b"x", far, end, None, true));
+    apply(
+        &mut o,
+        "future",
+        &wire::lock(b"locked", b"x", far, end, None, true),
+    );
     let dump = cmd!(o, "DUMP", "future").bytes().to_vec();
 
     let mut server = Options::new().aof().start();
     let mut c = server.client();
     let fence = lock(&mut c, "here", "1", "a");
-    assert_eq!(c.info_number("orderwheel", "orderwheel_fence_ahead_total"), 0);
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_fence_ahead_total"),
+        0
+    );
     for restored in ["future", "future2"] {
         cmd!(c, "RESTORE", restored, 0, &dump).ok();
     }
-    assert_eq!(server.log().matches("more than an hour ahead").count(), 1, "said once");
+    assert_eq!(
+        server.log().matches("more than an hour ahead").count(),
+        1,
+        "said once"
+    );
     let mut high = far;
     for start in ["first", "second"] {
-        assert!(c.info_number("orderwheel", "orderwheel_fence_ahead_total") >= 1, "{start}: counted");
+        assert!(
+            c.info_number("orderwheel", "orderwheel_fence_ahead_total") >= 1,
+            "{start}: counted"
+        );
         assert_eq!(c.order("future", "locked").fence(), far);
         for i in 0..3 {
             let next = lock(&mut c, "future", &format!("{start}-{i}"), "a");
-            assert!(next > high && next < far + DAY_US / 24, "{start}: {next} after {high}");
+            assert!(
+                next > high && next < far + DAY_US / 24,
+                "{start}: {next} after {high}"
+            );
             high = next;
         }
         let here = lock(&mut c, "here", &format!("other-{start}"), "a");
         let now = c.time_us();
-        assert!(here > fence && here < now + DAY_US / 24, "{start}: {here} at {now}: other queues go by the clock");
-        let rev = cmd!(c, "ORDER.SCHEDULE", "here", format!("plain-{start}"), "PX", LONG).order().expect("OK").rev;
+        assert!(
+            here > fence && here < now + DAY_US / 24,
+            "{start}: {here} at {now}: other queues go by the clock"
+        );
+        let rev = cmd!(
+            c,
+            "ORDER.SCHEDULE",
+            "here",
+            format!("plain-{start}"),
+            "PX",
+            LONG
+        )
+        .order()
+        .expect("OK")
+        .rev;
         assert!(rev < now + DAY_US / 24, "{start}: {rev} at {now}");
         server.restart();
         c = server.client();
     }
     // Its own order can still be worked on.
-    cmd!(c, "ORDER.RENEW", "future", "locked", far, "PX", 1000).lease().expect("OK");
-    cmd!(c, "ORDER.UNLOCK", "future", "locked", far).lease().expect("OK");
+    cmd!(c, "ORDER.RENEW", "future", "locked", far, "PX", 1000)
+        .lease()
+        .expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "future", "locked", far)
+        .lease()
+        .expect("OK");
     let again = lock(&mut c, "future", "locked", "b");
     assert!(again > high, "{again} after {high}");
 }
@@ -1476,7 +2329,14 @@ fn numbers_are_exact_through_lua() {
     assert_eq!(items[2].text(), "OK");
     // The trap: tostring prints fourteen digits of sixteen.
     assert!(items[1].text().contains("e+15"), "{:?}", items[1]);
-    assert_eq!(items[3].text(), if fence.is_multiple_of(100) { "OK" } else { "STALE" });
+    assert_eq!(
+        items[3].text(),
+        if fence.is_multiple_of(100) {
+            "OK"
+        } else {
+            "STALE"
+        }
+    );
 }
 
 // --- memory -----------------------------------------------------------------------
@@ -1487,10 +2347,37 @@ fn locks_leave_no_memory_behind() {
     let mut c = server.client();
     let round = |c: &mut Client| {
         for apart in [false, true] {
-            let queue = |i: u64| if apart { format!("q{i}") } else { "q".to_owned() };
-            let locks: Vec<_> = (0..1000).map(|i| argv!["ORDER.LOCK", queue(i), format!("id-{i}"), "owner", "PX", LONG, "FP", "fingerprint"]).collect();
-            let fences: Vec<u64> = c.pipeline(&locks).iter().map(|reply| reply.lease().expect("OK").fence).collect();
-            let unlocks: Vec<_> = fences.iter().zip(0..).map(|(fence, i)| argv!["ORDER.UNLOCK", queue(i), format!("id-{i}"), fence]).collect();
+            let queue = |i: u64| {
+                if apart {
+                    format!("q{i}")
+                } else {
+                    "q".to_owned()
+                }
+            };
+            let locks: Vec<_> = (0..1000)
+                .map(|i| {
+                    argv![
+                        "ORDER.LOCK",
+                        queue(i),
+                        format!("id-{i}"),
+                        "owner",
+                        "PX",
+                        LONG,
+                        "FP",
+                        "fingerprint"
+                    ]
+                })
+                .collect();
+            let fences: Vec<u64> = c
+                .pipeline(&locks)
+                .iter()
+                .map(|reply| reply.lease().expect("OK").fence)
+                .collect();
+            let unlocks: Vec<_> = fences
+                .iter()
+                .zip(0..)
+                .map(|(fence, i)| argv!["ORDER.UNLOCK", queue(i), format!("id-{i}"), fence])
+                .collect();
             for reply in c.pipeline(&unlocks) {
                 reply.lease().expect("OK");
             }
@@ -1500,13 +2387,24 @@ fn locks_leave_no_memory_behind() {
         assert_eq!(cmd!(c, "DBSIZE").int(), 0);
     };
     round(&mut c);
-    let least = |c: &mut Client| (0..20).map(|_| { thread::sleep(Duration::from_millis(20)); c.info_number("memory", "used_memory") }).min().unwrap();
+    let least = |c: &mut Client| {
+        (0..20)
+            .map(|_| {
+                thread::sleep(Duration::from_millis(20));
+                c.info_number("memory", "used_memory")
+            })
+            .min()
+            .unwrap()
+    };
     let before = least(&mut c);
     for _ in 0..5 {
         round(&mut c);
     }
     let after = least(&mut c);
-    assert!((after - before).abs() < 64 * 1024, "{before} bytes before, {after} after");
+    assert!(
+        (after - before).abs() < 64 * 1024,
+        "{before} bytes before, {after} after"
+    );
 }
 
 #[test]
@@ -1516,8 +2414,12 @@ fn a_full_memory_refuses_new_locks_and_nothing_that_ends_one() {
     for id in ["finish", "unlock", "break", "held"] {
         ahead(&mut c, "q", id);
     }
-    cmd!(c, "ORDER.SCHEDULE", "due", "ack", "PX", 0).order().expect("OK");
-    cmd!(c, "ORDER.SCHEDULE", "due", "nack", "PX", 0).order().expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "due", "ack", "PX", 0)
+        .order()
+        .expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "due", "nack", "PX", 0)
+        .order()
+        .expect("OK");
     let finish = lock(&mut c, "q", "finish", "a");
     let unlock = lock(&mut c, "q", "unlock", "a");
     lock(&mut c, "q", "break", "a");
@@ -1534,13 +2436,35 @@ fn a_full_memory_refuses_new_locks_and_nothing_that_ends_one() {
         assert!(reply.error().starts_with("OOM "), "{reply:?}");
     }
     assert_eq!(c.state("q", "new"), "missing");
-    cmd!(c, "ORDER.RENEW", "q", "finish", finish, "PX", 1000).lease().expect("OK");
-    cmd!(c, "ORDER.FINISH", "q", "finish", "FENCE", finish, "RESULT", "r").order().expect("OK");
-    cmd!(c, "ORDER.UNLOCK", "q", "unlock", unlock).lease().expect("OK");
-    assert!(told(&mut waits).expect("OK").fence > unlock, "who waits already is served");
+    cmd!(c, "ORDER.RENEW", "q", "finish", finish, "PX", 1000)
+        .lease()
+        .expect("OK");
+    cmd!(
+        c,
+        "ORDER.FINISH",
+        "q",
+        "finish",
+        "FENCE",
+        finish,
+        "RESULT",
+        "r"
+    )
+    .order()
+    .expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "unlock", unlock)
+        .lease()
+        .expect("OK");
+    assert!(
+        told(&mut waits).expect("OK").fence > unlock,
+        "who waits already is served"
+    );
     cmd!(c, "ORDER.BREAK", "q", "break").lease().expect("OK");
-    cmd!(c, "ORDER.ACK", "due", "ack", rows[0].fence).order().expect("OK");
-    cmd!(c, "ORDER.NACK", "due", "nack", rows[1].fence, "DELAY", 0).order().expect("OK");
+    cmd!(c, "ORDER.ACK", "due", "ack", rows[0].fence)
+        .order()
+        .expect("OK");
+    cmd!(c, "ORDER.NACK", "due", "nack", rows[1].fence, "DELAY", 0)
+        .order()
+        .expect("OK");
     assert_eq!(cmd!(c, "ORDER.CLAIM", "due", "b").claims().len(), 1);
     expect_healthy(&server);
 }
@@ -1556,30 +2480,53 @@ fn the_end_of_a_lease_aborts_who_watches() {
         cmd!(w, "PING");
         cmd!(w, "EXEC")
     };
-    for (name, lease) in [("lapse", 80), ("UNLOCK", LONG), ("BREAK", LONG), ("FINISH", LONG), ("none", LONG)] {
+    for (name, lease) in [
+        ("lapse", 80),
+        ("UNLOCK", LONG),
+        ("BREAK", LONG),
+        ("FINISH", LONG),
+        ("none", LONG),
+    ] {
         for made in [true, false] {
             let queue = format!("{name}-{made}");
             ahead(&mut c, &queue, "other");
             if made {
                 ahead(&mut c, &queue, "1");
             }
-            let fence = cmd!(c, "ORDER.LOCK", &queue, "1", "a", "PX", lease).lease().expect("OK").fence;
+            let fence = cmd!(c, "ORDER.LOCK", &queue, "1", "a", "PX", lease)
+                .lease()
+                .expect("OK")
+                .fence;
             let mut watcher = server.client();
             cmd!(watcher, "WATCH", &queue).ok();
             match name {
-                "UNLOCK" => drop(cmd!(c, "ORDER.UNLOCK", &queue, "1", fence).lease().expect("OK")),
+                "UNLOCK" => drop(
+                    cmd!(c, "ORDER.UNLOCK", &queue, "1", fence)
+                        .lease()
+                        .expect("OK"),
+                ),
                 "BREAK" => drop(cmd!(c, "ORDER.BREAK", &queue, "1").lease().expect("OK")),
-                "FINISH" => drop(cmd!(c, "ORDER.FINISH", &queue, "1", "FENCE", fence).order().expect("OK")),
+                "FINISH" => drop(
+                    cmd!(c, "ORDER.FINISH", &queue, "1", "FENCE", fence)
+                        .order()
+                        .expect("OK"),
+                ),
                 // Nothing but time: nobody else says a word.
                 "lapse" => thread::sleep(Duration::from_millis(400)),
-                _ => drop(cmd!(c, "ORDER.UNLOCK", &queue, "1", fence + 1).lease().expect("STALE")),
+                _ => drop(
+                    cmd!(c, "ORDER.UNLOCK", &queue, "1", fence + 1)
+                        .lease()
+                        .expect("STALE"),
+                ),
             }
             let reply = exec(&mut watcher);
             assert_eq!(reply == Value::Nil, name != "none", "{queue}: {reply:?}");
         }
     }
     // A claim's end too.
-    cmd!(c, "ORDER.SCHEDULE", "claims", "1", "PX", 0).order().expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "claims", "1", "PX", 0)
+        .order()
+        .expect("OK");
     cmd!(c, "ORDER.CLAIM", "claims", "me", "PX", 80);
     let mut watcher = server.client();
     cmd!(watcher, "WATCH", "claims").ok();
@@ -1603,15 +2550,26 @@ fn the_end_of_a_lease_invalidates_what_clients_have_cached() {
     for name in ["lapse", "UNLOCK", "BREAK"] {
         ahead(&mut c, name, "1");
         let lease = if name == "lapse" { 150 } else { LONG };
-        let fence = cmd!(c, "ORDER.LOCK", name, "1", "a", "PX", lease).lease().expect("OK").fence;
+        let fence = cmd!(c, "ORDER.LOCK", name, "1", "a", "PX", lease)
+            .lease()
+            .expect("OK")
+            .fence;
         assert_eq!(cache.order(name, "1").state(), "leased");
         match name {
-            "UNLOCK" => drop(cmd!(c, "ORDER.UNLOCK", name, "1", fence).lease().expect("OK")),
+            "UNLOCK" => drop(
+                cmd!(c, "ORDER.UNLOCK", name, "1", fence)
+                    .lease()
+                    .expect("OK"),
+            ),
             "BREAK" => drop(cmd!(c, "ORDER.BREAK", name, "1").lease().expect("OK")),
             _ => {}
         }
         invalidated(&mut cache, name);
-        assert_eq!(cache.order(name, "1").state(), "scheduled", "{name}: told when it is true");
+        assert_eq!(
+            cache.order(name, "1").state(),
+            "scheduled",
+            "{name}: told when it is true"
+        );
         assert_eq!(cache.push(QUIET), None, "{name}: once");
     }
 }
@@ -1623,20 +2581,36 @@ fn events_of_locks() {
     let mut listener = server.client();
     listener.psubscribe(&["__keyevent@0__:order.*"]);
     let heard = |listener: &mut Client| -> Vec<String> {
-        let line = |m: Message| format!("{} {}", m.channel.trim_start_matches("__keyevent@0__:order."), String::from_utf8_lossy(&m.payload));
+        let line = |m: Message| {
+            format!(
+                "{} {}",
+                m.channel.trim_start_matches("__keyevent@0__:order."),
+                String::from_utf8_lossy(&m.payload)
+            )
+        };
         listener.messages(QUIET).into_iter().map(line).collect()
     };
     ahead(&mut c, "q", "1");
     assert_eq!(heard(&mut listener), ["schedule q:1"]);
     let fence = lock(&mut c, "q", "1", "a");
     assert_eq!(heard(&mut listener), ["lock q:1"]);
-    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", LONG).lease().expect("OK");
-    cmd!(c, "ORDER.LOCK", "q", "1", "other", "PX", LONG).lease().expect("BUSY");
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence + 1).lease().expect("STALE");
+    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", LONG)
+        .lease()
+        .expect("OK");
+    cmd!(c, "ORDER.LOCK", "q", "1", "other", "PX", LONG)
+        .lease()
+        .expect("BUSY");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence + 1)
+        .lease()
+        .expect("STALE");
     assert_eq!(heard(&mut listener), Vec::<String>::new());
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     assert_eq!(heard(&mut listener), ["unlock q:1"]);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("GONE");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("GONE");
     assert_eq!(heard(&mut listener), Vec::<String>::new());
     lock(&mut c, "q", "1", "a");
     let mut waits = waiter(&server, "q", "1", "b", &["PX", "150"]);
@@ -1644,10 +2618,15 @@ fn events_of_locks() {
     cmd!(c, "ORDER.BREAK", "q", "1").lease().expect("OK");
     told(&mut waits).expect("OK");
     wait_until(SOON, "the lapse", || c.state("q", "1") == "scheduled");
-    assert_eq!(heard(&mut listener), ["unlock q:1", "lock q:1", "lapsed q:1"]);
+    assert_eq!(
+        heard(&mut listener),
+        ["unlock q:1", "lock q:1", "lapsed q:1"]
+    );
     // A hand-over on lapse: first the end, then the grant.
     for id in ["1", "unknown"] {
-        cmd!(c, "ORDER.LOCK", "q", id, "a", "PX", 200).lease().expect("OK");
+        cmd!(c, "ORDER.LOCK", "q", id, "a", "PX", 200)
+            .lease()
+            .expect("OK");
         let mut waits = waiter(&server, "q", id, "b", &[]);
         let fence = told(&mut waits).expect("OK").fence;
         cmd!(c, "ORDER.UNLOCK", "q", id, fence).lease().expect("OK");
@@ -1663,10 +2642,16 @@ fn events_of_locks() {
     let lines = heard(&mut listener);
     assert_eq!(lines[..2], ["schedule q:2", "lock q:2"]);
     let rest: BTreeSet<&str> = lines[2..].iter().map(String::as_str).collect();
-    assert_eq!(rest, BTreeSet::from(["lapsed q:2", "expired q:2"]), "{lines:?}");
+    assert_eq!(
+        rest,
+        BTreeSet::from(["lapsed q:2", "expired q:2"]),
+        "{lines:?}"
+    );
     assert_eq!(lines.len(), 4, "{lines:?}");
     let row = cmd!(c, "ORDER.CLAIM", "q", "x").claims().remove(0);
-    cmd!(c, "ORDER.UNLOCK", "q", "2", row.fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "2", row.fence)
+        .lease()
+        .expect("OK");
     let lines = heard(&mut listener);
     assert_eq!(lines[..2], ["claim q:2", "unlock q:2"], "{lines:?}");
 }
@@ -1677,15 +2662,25 @@ fn counts_of_locks() {
     let mut c = server.client();
     ahead(&mut c, "q", "1");
     let fence = lock(&mut c, "q", "1", "a");
-    cmd!(c, "ORDER.LOCK", "q", "1", "b", "PX", 10).lease().expect("BUSY");
-    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 10).lease().expect("HELD");
+    cmd!(c, "ORDER.LOCK", "q", "1", "b", "PX", 10)
+        .lease()
+        .expect("BUSY");
+    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 10)
+        .lease()
+        .expect("HELD");
     let mut waits = waiter(&server, "q", "1", "c", &[]);
     assert_eq!(c.stat("q", "lock_waiters").int(), 1);
     thread::sleep(Duration::from_millis(30));
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
     told(&mut waits).expect("OK");
     assert_eq!(c.stat("q", "lock_waiters").int(), 0);
-    assert_eq!(c.stat("q", "lock_attempt_total").int(), 4, "each LOCK that was asked");
+    assert_eq!(
+        c.stat("q", "lock_attempt_total").int(),
+        4,
+        "each LOCK that was asked"
+    );
     assert_eq!(c.stat("q", "lock_acquired_total").int(), 2);
     assert_eq!(c.stat("q", "lock_busy_total").int(), 2);
     let number = |c: &mut Client, field: &str| match c.stat("q", field) {
@@ -1694,9 +2689,16 @@ fn counts_of_locks() {
     };
     assert!(number(&mut c, "lock_wait_ms_max") >= 25.0);
     assert!(number(&mut c, "lock_hold_ms_max") >= 25.0);
-    cmd!(c, "ORDER.LOCK", "q", "2", "a", "PX", 10).lease().expect("OK");
-    wait_until(SOON, "the lapse to be counted", || c.stat("q", "lapsed_total").int() == 1);
-    assert_eq!(c.info_number("orderwheel", "orderwheel_lock_acquired_total"), 3);
+    cmd!(c, "ORDER.LOCK", "q", "2", "a", "PX", 10)
+        .lease()
+        .expect("OK");
+    wait_until(SOON, "the lapse to be counted", || {
+        c.stat("q", "lapsed_total").int() == 1
+    });
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_lock_acquired_total"),
+        3
+    );
 }
 
 // --- clocks -------------------------------------------------------------------------
@@ -1708,28 +2710,47 @@ fn a_three_second_lock_lasts_three_seconds_whatever_the_clock_says() {
         let clock = Clock::new();
         let server = clock.rule(Options::new().aof()).start();
         let mut c = server.client();
-        cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 10 * HOUR_MS).order().expect("OK");
+        cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 10 * HOUR_MS)
+            .order()
+            .expect("OK");
         let granted = Instant::now();
-        let fence = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 3000).lease().expect("OK").fence;
-        cmd!(c, "ORDER.LOCK", "q", "unknown", "a", "PX", 3000).lease().expect("OK");
+        let fence = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 3000)
+            .lease()
+            .expect("OK")
+            .fence;
+        cmd!(c, "ORDER.LOCK", "q", "unknown", "a", "PX", 3000)
+            .lease()
+            .expect("OK");
         let answered = Instant::now();
         let mut next = waiter(&server, "q", "1", "b", &["PX", "3000"]);
         let mut other = waiter(&server, "q", "unknown", "b", &["PX", "3000"]);
         clock.set_ahead(step);
-        let left = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 1).lease().expect("HELD").lease_ms;
+        let left = cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", 1)
+            .lease()
+            .expect("HELD")
+            .lease_ms;
         assert!(left <= 3001, "{step}: {left}");
         for client in [&mut next, &mut other] {
             let reply = client.read().lease().expect("OK");
             let (took, since) = (granted.elapsed(), answered.elapsed());
-            assert!(took >= Duration::from_millis(2998), "{step}: after {took:?}");
-            assert!(since < Duration::from_secs(3) + HANDED_OVER * 3, "{step}: after {since:?}");
+            assert!(
+                took >= Duration::from_millis(2998),
+                "{step}: after {took:?}"
+            );
+            assert!(
+                since < Duration::from_secs(3) + HANDED_OVER * 3,
+                "{step}: after {since:?}"
+            );
             assert!(reply.fence > fence, "{step}: fences only grow");
         }
         // And the new holder's, taken under the new clock.
         let granted = Instant::now();
         wait_until(SOON, "its end", || c.state("q", "1") == "scheduled");
         assert!(granted.elapsed() < Duration::from_secs(3) + HANDED_OVER * 3);
-        assert_eq!(c.info_number("orderwheel", "orderwheel_clock_steps_total"), 1);
+        assert_eq!(
+            c.info_number("orderwheel", "orderwheel_clock_steps_total"),
+            1
+        );
         expect_healthy(&server);
     }
 }
@@ -1743,33 +2764,86 @@ fn bad_arguments_name_themselves_and_make_no_key() {
     let long = |n: usize| "x".repeat(n);
     let rows: Vec<(Vec<Vec<u8>>, &str)> = vec![
         (argv!["ORDER.LOCK", "q", "1", "a"], "wrong number"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "REENTRANT", "REENTRANT"], "REENTRANT"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "REENTRANT", "MAX", 5], "EX, PX"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "REENTRANT", "REENTRANT"],
+            "REENTRANT",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "REENTRANT", "MAX", 5],
+            "EX, PX",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", 0], "PX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "EX", 0], "EX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", -1], "PX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", "+1"], "PX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", "1.5"], "PX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", ""], "PX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 86_400_001_u64], "PX"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 86_400_001_u64],
+            "PX",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "a", "EX", 86_401], "EX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", u64::MAX], "PX"),
         (argv!["ORDER.LOCK", "q", "1", "a", "EX", u64::MAX], "EX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", "18446744073709551616"], "PX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "EX", 10], "PX and EX"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", "18446744073709551616"],
+            "PX",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "EX", 10],
+            "PX and EX",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "PX", 10], "PX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "NONSENSE"], "NONSENSE"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "NONSENSE"],
+            "NONSENSE",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "a", "PXAT", 10], "PXAT"),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX"], "MAX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 0], "MAX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 86_400_001_u64], "MAX"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 5, "MAX", 5], "MAX"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 0],
+            "MAX",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 86_400_001_u64],
+            "MAX",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "MAX", 5, "MAX", 5],
+            "MAX",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "FP", ""], "FP"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "FP", long(65)], "FP"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "FP", "a", "FP", "a"], "FP"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "BLOCK", -1], "BLOCK"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "BLOCK", u64::MAX], "BLOCK"),
-        (argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "BLOCK", 1, "BLOCK", 1], "BLOCK"),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "FP", long(65)],
+            "FP",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "FP", "a", "FP", "a"],
+            "FP",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "BLOCK", -1],
+            "BLOCK",
+        ),
+        (
+            argv!["ORDER.LOCK", "q", "1", "a", "PX", 10, "BLOCK", u64::MAX],
+            "BLOCK",
+        ),
+        (
+            argv![
+                "ORDER.LOCK",
+                "q",
+                "1",
+                "a",
+                "PX",
+                10,
+                "BLOCK",
+                1,
+                "BLOCK",
+                1
+            ],
+            "BLOCK",
+        ),
         (argv!["ORDER.LOCK", "q", "1", "", "PX", 10], "owner"),
         (argv!["ORDER.LOCK", "q", "1", long(129), "PX", 10], "owner"),
         (argv!["ORDER.LOCK", "q", "", "a", "PX", 10], "id"),
@@ -1777,43 +2851,104 @@ fn bad_arguments_name_themselves_and_make_no_key() {
         (argv!["ORDER.RENEW", "q", "1", "x", "PX", 10], "fence"),
         (argv!["ORDER.RENEW", "q", "1", -1, "PX", 10], "fence"),
         (argv!["ORDER.RENEW", "q", "1", 5, "PX", 0], "PX"),
-        (argv!["ORDER.RENEW", "q", "1", 5, "PX", 10, "EX", 10], "PX and EX"),
-        (argv!["ORDER.RENEW", "q", "1", 5, "PX", 10, "LT", "LT"], "LT"),
+        (
+            argv!["ORDER.RENEW", "q", "1", 5, "PX", 10, "EX", 10],
+            "PX and EX",
+        ),
+        (
+            argv!["ORDER.RENEW", "q", "1", 5, "PX", 10, "LT", "LT"],
+            "LT",
+        ),
         (argv!["ORDER.RENEW", "q", "1", 5, "PX", 10, "GT"], "GT"),
-        (argv!["ORDER.RENEW", "q", "1", 5, "PX", 86_400_001_u64], "PX"),
+        (
+            argv!["ORDER.RENEW", "q", "1", 5, "PX", 86_400_001_u64],
+            "PX",
+        ),
         (argv!["ORDER.UNLOCK", "q", "1", "x"], "fence"),
         (argv!["ORDER.UNLOCK", "q", "1"], "wrong number"),
         (argv!["ORDER.UNLOCK", "q", "1", 5, "NOW"], "wrong number"),
         (argv!["ORDER.BREAK", "q", "1", "x"], "fence"),
         (argv!["ORDER.BREAK", "q", "1", 5, "NOW"], "NOW"),
         (argv!["ORDER.BREAK", "q", ""], "id"),
-        (argv!["ORDER.SCHEDULE", "q", "1", "PX", 10, "STATUS", long(33)], "STATUS"),
-        (argv!["ORDER.FINISH", "q", "1", "CREATE", "STATUS", long(33)], "STATUS"),
+        (
+            argv!["ORDER.SCHEDULE", "q", "1", "PX", 10, "STATUS", long(33)],
+            "STATUS",
+        ),
+        (
+            argv!["ORDER.FINISH", "q", "1", "CREATE", "STATUS", long(33)],
+            "STATUS",
+        ),
         (argv!["ORDER.STATUS", "q", "1", long(33)], "status"),
-        (argv!["ORDER.ACK", "q", "1", 5, "STATUS", long(33)], "STATUS"),
+        (
+            argv!["ORDER.ACK", "q", "1", 5, "STATUS", long(33)],
+            "STATUS",
+        ),
         (argv!["ORDER.CLAIM", "q", long(129)], "owner"),
         (argv!["ORDER.CLAIM", "q", "a", "PX", 0], "PX"),
         (argv!["ORDER.CLAIM", "q", "a", "PX", 86_400_001_u64], "PX"),
     ];
     for (words, named) in rows {
-        let shown: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(&word[..word.len().min(30)]).into_owned()).collect();
+        let shown: Vec<String> = words
+            .iter()
+            .map(|word| String::from_utf8_lossy(&word[..word.len().min(30)]).into_owned())
+            .collect();
         let reply = c.run(&words);
-        let Value::Error(text) = &reply else { panic!("{shown:?}: {reply:?}") };
-        assert!(text.starts_with("ERR ") && text.contains(named), "{shown:?}: {text}");
+        let Value::Error(text) = &reply else {
+            panic!("{shown:?}: {reply:?}")
+        };
+        assert!(
+            text.starts_with("ERR ") && text.contains(named),
+            "{shown:?}: {text}"
+        );
         assert_eq!(cmd!(c, "DBSIZE").int(), 0, "{shown:?}");
     }
     // Limits that are still fine.
     for words in [
-        argv!["ORDER.LOCK", "q", long(255), long(128), "px", 86_400_000_u64, "fp", long(64), "max", 86_400_000_u64, "reentrant", "block", 0],
+        argv![
+            "ORDER.LOCK",
+            "q",
+            long(255),
+            long(128),
+            "px",
+            86_400_000_u64,
+            "fp",
+            long(64),
+            "max",
+            86_400_000_u64,
+            "reentrant",
+            "block",
+            0
+        ],
         argv!["ORDER.LOCK", "q", "1", "a", "ex", 1],
-        argv!["ORDER.LOCK", "q", b"\0\xff\r\n", b"\0\xff", "BLOCK", 5, "FP", b"\0", "PX", 1],
+        argv![
+            "ORDER.LOCK",
+            "q",
+            b"\0\xff\r\n",
+            b"\0\xff",
+            "BLOCK",
+            5,
+            "FP",
+            b"\0",
+            "PX",
+            1
+        ],
     ] {
         c.run(&words).lease().expect("OK");
     }
     // Another type, found before and after the arguments are.
     cmd!(c, "SET", "text", "x").ok();
-    for command in ["ORDER.LOCK $q 1 a PX 10 BLOCK 0", "ORDER.RENEW $q 1 5 PX 10", "ORDER.UNLOCK $q 1 5", "ORDER.BREAK $q 1"] {
-        assert!(run(&mut c, command, "text", 0).error().starts_with("WRONGTYPE"), "{command}");
+    for command in [
+        "ORDER.LOCK $q 1 a PX 10 BLOCK 0",
+        "ORDER.RENEW $q 1 5 PX 10",
+        "ORDER.UNLOCK $q 1 5",
+        "ORDER.BREAK $q 1",
+    ] {
+        assert!(
+            run(&mut c, command, "text", 0)
+                .error()
+                .starts_with("WRONGTYPE"),
+            "{command}"
+        );
     }
     assert_eq!(c.blocked_clients(), 0);
 }
@@ -1825,14 +2960,27 @@ fn nothing_is_replicated_for_what_was_not_done() {
     ahead(&mut c, "q", "1");
     let fence = lock(&mut c, "q", "1", "a");
     let before = wire::logged(&server).len();
-    for command in ["ORDER.LOCK $q 1 b PX 10", "ORDER.UNLOCK $q 1 5", "ORDER.BREAK $q 1 5", "ORDER.RENEW $q 1 5 PX 10", "ORDER.UNLOCK $q nobody 5", "ORDER.LOCK $q 1 b PX 10 BLOCK 20"] {
+    for command in [
+        "ORDER.LOCK $q 1 b PX 10",
+        "ORDER.UNLOCK $q 1 5",
+        "ORDER.BREAK $q 1 5",
+        "ORDER.RENEW $q 1 5 PX 10",
+        "ORDER.UNLOCK $q nobody 5",
+        "ORDER.LOCK $q 1 b PX 10 BLOCK 20",
+    ] {
         run(&mut c, command, "q", 0);
     }
     assert_eq!(wire::logged(&server).len(), before);
     // What was done is an effect, and replays the same.
-    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", LONG).lease().expect("OK");
-    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", LONG, "REENTRANT").lease().expect("HELD");
-    cmd!(c, "ORDER.LOCK", "q", "brief", "a", "PX", 5).lease().expect("OK");
+    cmd!(c, "ORDER.RENEW", "q", "1", fence, "PX", LONG)
+        .lease()
+        .expect("OK");
+    cmd!(c, "ORDER.LOCK", "q", "1", "a", "PX", LONG, "REENTRANT")
+        .lease()
+        .expect("HELD");
+    cmd!(c, "ORDER.LOCK", "q", "brief", "a", "PX", 5)
+        .lease()
+        .expect("OK");
     wait_until(SOON, "the lapse", || c.stat("q", "orders").int() == 1);
     let digest = c.digest("q");
     for command in wire::logged(&server) {
@@ -1841,6 +2989,10 @@ fn nothing_is_replicated_for_what_was_not_done() {
     cmd!(c, "DEBUG", "LOADAOF").ok();
     assert_eq!(c.digest("q"), digest);
     assert_eq!(c.order("q", "1").int("holds"), 2);
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("HELD");
-    cmd!(c, "ORDER.UNLOCK", "q", "1", fence).lease().expect("OK");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("HELD");
+    cmd!(c, "ORDER.UNLOCK", "q", "1", fence)
+        .lease()
+        .expect("OK");
 }

@@ -197,12 +197,12 @@ fn a_clock_set_back_delays_deadlines_and_nothing_else() {
         .expect("OK");
     assert!(listener.messages(QUIET).len() >= 3);
     let fence = cmd!(c, "ORDER.CLAIM", "retrying", "me").claims()[0].fence;
+    let nacked = Instant::now();
     cmd!(c, "ORDER.NACK", "retrying", "1", fence, "DELAY", 1500)
         .order()
         .expect("OK");
-    let nacked = Instant::now();
-    cmd!(c, "ORDER.CLAIM", "leased", "me", "PX", 1200);
     let granted = Instant::now();
+    cmd!(c, "ORDER.CLAIM", "leased", "me", "PX", 1200);
     let mut at_lease = waiter(&server, "leased");
     let mut at_retry = waiter(&server, "retrying");
     let mut at_ahead = waiter(&server, "ahead");
@@ -301,8 +301,8 @@ fn a_clock_set_forward_makes_due_what_is_due_and_ends_no_lease() {
         "PX",
         600_000
     );
-    cmd!(c, "ORDER.CLAIM", "leased", "me", "ID", "short", "PX", 1500);
     let granted = Instant::now();
+    cmd!(c, "ORDER.CLAIM", "leased", "me", "ID", "short", "PX", 1500);
     cmd!(c, "ORDER.SCHEDULE", "retrying", "1", "PX", 0)
         .order()
         .expect("OK");

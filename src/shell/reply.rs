@@ -165,7 +165,10 @@ pub(super) fn pttl(ctx: Ctx, now: &Now, view: Option<&OrderView<'_>>) {
     ctx.reply_int(match view.map(|view| view.deadline) {
         None => -2,
         Some(None) => -1,
-        Some(Some(deadline)) => int(deadline.0.saturating_sub(now.wall_ms().0)),
+        Some(Some(deadline)) if deadline.is_due(now) => 0,
+        // As a relative time counts, from the next full millisecond: never more
+        // than was asked for.
+        Some(Some(deadline)) => int(deadline.0.saturating_sub(now.wall_ms_ceil().0).max(1)),
     });
 }
 

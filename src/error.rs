@@ -201,7 +201,8 @@ impl fmt::Display for Error {
                 write!(f, "ERR syntax error, {one} and {other} exclude each other")
             }
             Self::Required { options } => {
-                write!(f, "ERR syntax error, one of {options} is required")
+                let one_of = if options.contains(',') { "one of " } else { "" };
+                write!(f, "ERR syntax error, {one_of}{options} is required")
             }
             Self::MissingPairs { pairs } => {
                 write!(

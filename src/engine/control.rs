@@ -35,20 +35,19 @@ impl Queue {
             Configure::Set(pairs) => pairs
                 .iter()
                 .map(|(name, value)| {
-                    check_setting(name, value)?;
                     Ok(Effect::Configure {
-                        name: Bytes::of(name),
+                        name: Bytes::of(check_setting(name, value)?),
                         value: Some(Bytes::of(value)),
                     })
                 })
                 .collect(),
             Configure::Reset(Some(name)) => {
-                known_setting(name)?;
+                let name = known_setting(name)?;
                 let is_set = self
                     .own
                     .iter()
                     .flat_map(|own| own.each())
-                    .any(|(own, _)| own == *name);
+                    .any(|(own, _)| own == name);
                 let effect = Effect::Configure {
                     name: Bytes::of(name),
                     value: None,
@@ -74,9 +73,7 @@ impl Queue {
         defaults: &Defaults,
         only: Option<&[u8]>,
     ) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-        if let Some(name) = only {
-            known_setting(name)?;
-        }
+        let only = only.map(known_setting).transpose()?;
         let numbers = Setting::ALL.map(|setting| {
             (
                 setting.name(),
@@ -135,8 +132,10 @@ impl Queue {
         Ok(Swept { effect, done, left })
     }
 
-    /// Decides `ORDER.PURGE`. O(10 × count): goes on where the last call stopped,
-    /// so that calls repeated until `left` is 0 meet every order.
+    /// Decides `ORDER.PURGE`. O(10 × count). Without a filter, calls repeated until
+    /// `left` is 0 take every order of the state. With one, each call goes on where
+    /// the last one stopped, round and round, and `left` counts the whole state:
+    /// after as many calls as ten times COUNT fits into the queue, all were met.
     pub fn decide_purge(
         &mut self,
         now: &Now,
@@ -201,22 +200,25 @@ impl Queue {
     }
 }
 
-/// Refuses a name that is no setting.
-fn known_setting(name: &[u8]) -> Result<(), Error> {
-    if name == TRANSITIONS || Setting::from_name(name).is_some() {
-        return Ok(());
+/// The name of a setting as it is kept, whatever case it was given in.
+fn known_setting(name: &[u8]) -> Result<&'static [u8], Error> {
+    if name.eq_ignore_ascii_case(TRANSITIONS) {
+        return Ok(TRANSITIONS);
     }
-    Err(Error::UnknownSetting {
-        near: crate::error::Excerpt::of(name),
-    })
+    match Setting::from_name(name) {
+        Some(setting) => Ok(setting.name().as_bytes()),
+        None => Err(Error::UnknownSetting {
+            near: crate::error::Excerpt::of(name),
+        }),
+    }
 }
 
-/// Refuses a name that is no setting, or a value it can not have.
-fn check_setting(name: &[u8], value: &[u8]) -> Result<(), Error> {
-    known_setting(name)?;
+/// The name of a setting as it is kept, where `value` is one it can have.
+fn check_setting(name: &[u8], value: &[u8]) -> Result<&'static [u8], Error> {
+    let name = known_setting(name)?;
     let Some(setting) = Setting::from_name(name) else {
         return if is_transitions(value) {
-            Ok(())
+            Ok(name)
         } else {
             Err(Error::BadTransitions)
         };
@@ -224,7 +226,7 @@ fn check_setting(name: &[u8], value: &[u8]) -> Result<(), Error> {
     let (min, max) = setting.range();
     crate::request::decimal(value)
         .filter(|value| (min..=max).contains(value))
-        .map(|_| ())
+        .map(|_| name)
         .ok_or(Error::SettingOutOfRange {
             name: setting.name(),
             min,

@@ -81,11 +81,11 @@ impl Setting {
         }
     }
 
-    /// The setting of this name.
+    /// The setting of this name, in any case.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|setting| setting.name().as_bytes() == name)
+            .find(|setting| setting.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
 

@@ -1153,7 +1153,7 @@ fn a_deadline_and_a_renewal_have_to_be_given() {
     );
     assert_eq!(
         line(Verb::Purge, "COUNT 5 STATUS s"),
-        "ERR syntax error, one of STATE is required"
+        "ERR syntax error, STATE is required"
     );
     let lone: Vec<&[u8]> = vec![b"order.renew", b"q", b"id", b"7", b"LT"];
     assert!(matches!(

@@ -158,6 +158,7 @@ def main():
     create(shop, "1003", 1500)
     create(shop, "1004", 1600, "shop database down")
     create(shop, "1005", 1200)
+    create(shop, "1006", 1300)
     again = shop.order("ORDER.SCHEDULE", QUEUE, "1001", "PX", 2000, "STATUS", "unpaid")
     check(again["outcome"] == "EXISTS", f"1001 created twice: {again}")
     tell("1001  'created' delivered a second time: EXISTS, nothing moved")
@@ -190,6 +191,17 @@ def main():
     DEADLINE["1005"] = moved["deadline"]
     tell("1005  the customer asked for more time: deadline moved later")
 
+    sleep_until(1.0)
+    names = ["outcome", "fence", "lease_ms", "holds", "state", "status", "result"]
+    lock = dict(zip(names, shop("ORDER.LOCK", QUEUE, "1006", "pay:51c2", "PX", 1500)))
+    check(lock["outcome"] == "OK", f"1006 locked: {lock}")
+    tell("1006  the customer is paying: locked, the close waits")
+
+    sleep_until(1.9)
+    late_finish = shop.order("ORDER.FINISH", QUEUE, "1006", "FENCE", lock["fence"], "FROM", "unpaid", "STATUS", "paid", "RESULT", "pay:51c2")
+    check(late_finish["outcome"] == "OK" and late_finish["was"] == "leased", f"1006 paid: {late_finish}")
+    tell("1006  paid under the lock, after its deadline: it was never offered to a closer")
+
     sleep_until(2.4)
     reply = shop.order("ORDER.FINISH", QUEUE, "1003", "FROM", "unpaid", "STATUS", "paid", "RESULT", "pay:77aa")
     check(reply["outcome"] == "FINISHED" and reply["status"] == "closed", f"1003 paid too late: {reply}")
@@ -207,7 +219,7 @@ def main():
     until = time.time() + 10
     expected = {"1000": 2, "1002": 1, "1003": 1, "1004": 2, "1005": 1}
     while time.time() < until:
-        states = {order: shop("ORDER.GET", QUEUE, order)[3] for order in ["1001", *expected]}
+        states = {order: shop("ORDER.GET", QUEUE, order)[3] for order in ["1001", "1006", *expected]}
         if all(state == "finished" for state in states.values()):
             break
         time.sleep(0.02)
@@ -224,13 +236,13 @@ def main():
         record = dict(zip(record[::2], record[1::2]))
         tries = CLAIMED.get(order, [])
         told = ANNOUNCED.get(order, [])
-        want = "paid" if order in ("1001", "2000") else "closed"
+        want = "paid" if order in ("1001", "1006", "2000") else "closed"
         check(record["state"] == "finished" and record["status"] == want, f"{order} ended as {record}")
         check(len(tries) == expected.get(order, 0), f"{order} was claimed {len(tries)} times")
         check([attempt for _, attempt in tries] == list(range(1, len(tries) + 1)), f"{order} attempts {tries}")
         check(all(late(order, at) >= 0 for at, _ in tries), f"{order} was handed out before its deadline")
         check(all(late(order, at) >= 0 for at in told), f"{order} was announced before its deadline")
-        check(bool(told) == (order != "1001"), f"{order} was announced {len(told)} times")
+        check(bool(told) == (order not in ("1001", "1006")), f"{order} was announced {len(told)} times")
         announced = f"+{late(order, told[0]):.2f} ms" if told else "never"
         claimed = f"+{late(order, tries[0][0]):.2f} ms" if tries else "never"
         print(

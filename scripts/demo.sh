@@ -2,7 +2,7 @@
 # demo.sh
 #
 # Tells the story of one shop live against a server of its own: orders are
-# created, paid in time, paid too late, moved, closed by closers, handed back
+# created, paid in time, paid under a lock, paid too late, moved, closed, handed back
 # and taken over from a closer that died. Prints what happens when, with the
 # lateness of every announcement and hand-over in milliseconds. Ends by itself
 # in a few seconds; exits 0 only if every order ended as it should.

@@ -97,9 +97,9 @@ impl Fields {
 
     /// A time in milliseconds.
     fn real(&self, name: &CStr, value: f64) {
-        if let Some(call) = api!(RedisModule_InfoAddFieldDouble) {
-            // SAFETY: as in `count`.
-            unsafe { call(self.ctx, name.as_ptr(), value) };
+        // The server's own form has 17 digits; what is measured has microseconds.
+        if let Ok(text) = CString::new(format!("{value:.3}")) {
+            self.text(name, &text);
         }
     }
 

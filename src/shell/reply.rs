@@ -281,7 +281,9 @@ pub(super) fn stats(ctx: Ctx, stats: &Stats) {
         ctx.reply_bytes(name.as_bytes());
         match value {
             StatValue::Int(value) => ctx.reply_int(*value),
-            StatValue::Real(value) => ctx.reply_real(*value),
+            StatValue::Real(value) if ctx.flags() & flag::RESP3 != 0 => ctx.reply_real(*value),
+            // Microseconds are all there is; the server's own form has 17 digits.
+            StatValue::Real(value) => ctx.reply_bytes(format!("{value:.3}").as_bytes()),
             StatValue::Text(value) => ctx.reply_bytes(value),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::effect::{
     AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeLife,
 };
+use super::meters::Meters;
 use super::outcome::{Event, EventKind};
 use super::queue::{Pause, Queue};
 use super::record::{Grant, Place, Record, Retry};
@@ -32,9 +33,20 @@ impl Queue {
     }
 
     /// As [`Queue::apply`], for effects that were carried out before and come
-    /// back from disk: what has fallen due since goes by its deadline.
+    /// back from disk: what has fallen due since goes by its deadline, and nothing
+    /// is counted or timed again.
     pub fn replay(&mut self, now: &Now, effect: &Effect<'_>) -> bool {
-        self.carry_out(now, effect, &mut Vec::new(), true)
+        self.replaying = true;
+        let known = self.carry_out(now, effect, &mut Vec::new(), true);
+        self.replaying = false;
+        known
+    }
+
+    /// Counts something, unless it was counted when it happened.
+    fn meter(&mut self, count: impl FnOnce(&mut Meters)) {
+        if !self.replaying {
+            count(&mut self.meters);
+        }
     }
 
     /// See [`Queue::apply`] and [`Queue::replay`].
@@ -66,7 +78,7 @@ impl Queue {
                     self.store.set_second(i, Some(payload));
                 }
                 self.file(i, now, loading);
-                self.meters.scheduled += 1;
+                self.meter(|meters| meters.scheduled += 1);
                 raise(events, EventKind::Schedule, id);
                 true
             }
@@ -174,7 +186,7 @@ impl Queue {
                 if !stays_dead {
                     self.file(i, now, loading);
                 }
-                self.meters.nacked += 1;
+                self.meter(|meters| meters.nacked += 1);
                 raise(events, EventKind::Nack, id);
                 true
             }
@@ -220,7 +232,7 @@ impl Queue {
                 });
                 self.label(i, *fence, None);
                 self.file(i, now, loading);
-                self.meters.lock_acquired += 1;
+                self.meter(|meters| meters.lock_acquired += 1);
                 raise(events, EventKind::Lock, id);
                 true
             }
@@ -237,9 +249,8 @@ impl Queue {
                     Ended::Claim(then) => self.fail(i, now, *then),
                     Ended::Lock => {
                         if let Some(grant) = self.store.rows.grant(i) {
-                            self.meters
-                                .lock_hold
-                                .record(now.mono_us.saturating_sub(grant.made_us));
+                            let took = now.mono_us.saturating_sub(grant.made_us);
+                            self.meter(|meters| meters.lock_hold.record(took));
                         }
                         // The fingerprint was that of the request which gave up: another
                         // may try now.
@@ -384,14 +395,14 @@ impl Queue {
     /// Counts a finish, and how long the claim or lock that it ends took.
     fn meter_finish(&mut self, i: u32, now: &Now, by: FinishedBy) {
         match by {
-            FinishedBy::Finish => self.meters.finished += 1,
-            FinishedBy::Ack => self.meters.acked += 1,
+            FinishedBy::Finish => self.meter(|meters| meters.finished += 1),
+            FinishedBy::Ack => self.meter(|meters| meters.acked += 1),
         }
         if let Some(grant) = self.store.rows.grant(i) {
-            let took = now.mono_us.saturating_sub(grant.made_us);
-            match grant.kind {
-                LeaseKind::Claim => self.meters.close.record(took),
-                LeaseKind::Lock => self.meters.lock_hold.record(took),
+            let (kind, took) = (grant.kind, now.mono_us.saturating_sub(grant.made_us));
+            match kind {
+                LeaseKind::Claim => self.meter(|meters| meters.close.record(took)),
+                LeaseKind::Lock => self.meter(|meters| meters.lock_hold.record(took)),
             }
         }
     }
@@ -408,10 +419,11 @@ impl Queue {
             return false;
         };
         let since = self.claimable_since(i);
-        self.meters
-            .claim_wait
-            .record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
-        self.meters.claimed += 1;
+        let waited = now.wall_us.saturating_sub(since.0.saturating_mul(1000));
+        self.meter(|meters| {
+            meters.claimed += 1;
+            meters.claim_wait.record(waited);
+        });
         self.lift(i);
         let (end, cap) = end_cap;
         let grant = Grant {
@@ -447,7 +459,7 @@ impl Queue {
             .get(i)
             .is_some_and(|record| record.place() == Place::Dead);
         if matches!(then, AfterTry::Dead(_)) && !is_dead {
-            self.meters.dead += 1;
+            self.meter(|meters| meters.dead += 1);
         }
         self.store.with_extra(i, |extra| {
             extra.grant = None;
@@ -518,7 +530,7 @@ impl Queue {
             .get(i)
             .is_some_and(|record| record.place() == Place::Dead)
         {
-            self.meters.dead_dropped += 1;
+            self.meter(|meters| meters.dead_dropped += 1);
         }
         self.lift(i);
         self.store.remove(i);

@@ -10,7 +10,7 @@ use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep};
 use super::time::Now;
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge, State};
+use crate::request::{Configure, Pause, Purge, State, glob};
 
 /// How many records PURGE looks at for each one it may remove.
 const PURGE_LOOKS: usize = 10;
@@ -113,10 +113,6 @@ impl Queue {
 
     /// Decides `ORDER.REQUEUE`: the longest dead orders first. O(count).
     pub fn decide_requeue(&mut self, env: &mut Env<'_>, count: usize) -> Result<Swept, Error> {
-        let rev = env
-            .numbers
-            .write(env.now.wall_us, self.floor)
-            .ok_or(Error::NumbersUsedUp)?;
         let rows = &self.store.rows;
         let dead = self
             .dead
@@ -128,7 +124,13 @@ impl Queue {
             .collect();
         let done = ids.len() as u64;
         let left = (self.dead.len() as u64).saturating_sub(done);
-        let effect = (done > 0).then_some(Effect::Requeue { rev, ids });
+        let effect = if done == 0 {
+            None
+        } else {
+            let rev = env.numbers.write(env.now.wall_us, self.floor);
+            let rev = rev.ok_or(Error::NumbersUsedUp)?;
+            Some(Effect::Requeue { rev, ids })
+        };
         Ok(Swept { effect, done, left })
     }
 
@@ -165,19 +167,29 @@ impl Queue {
                 } else {
                     self.purge_at
                 };
-                for _ in 0..count.saturating_mul(PURGE_LOOKS).min(end as usize) {
-                    if handles.len() >= count {
+                let mut looks = count.saturating_mul(PURGE_LOOKS);
+                // Once round at most.
+                for _ in 0..end {
+                    if looks == 0 || handles.len() >= count {
                         break;
                     }
+                    looks -= 1;
                     at = at.checked_sub(1).unwrap_or_else(|| end.saturating_sub(1));
                     let wanted = rows.state(at, now) == ask.state
                         && ask
                             .status
-                            .is_none_or(|status| status == self.store.status(at))
-                        && (ask.pattern.is_none() || matches(rows.id(at)));
-                    if wanted {
-                        handles.push(at);
+                            .is_none_or(|status| status == self.store.status(at));
+                    if !wanted {
+                        continue;
                     }
+                    let id = rows.id(at);
+                    if let Some(pattern) = ask.pattern {
+                        looks = looks.saturating_sub(glob::cost(pattern, id) - 1);
+                        if !matches(id) {
+                            continue;
+                        }
+                    }
+                    handles.push(at);
                 }
                 self.purge_at = at;
             }

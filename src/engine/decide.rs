@@ -12,7 +12,7 @@ use super::effect::{AfterTry, Base, Bytes, Effect, FinishedBy, Granted, LeaseKin
 use super::number::Numbers;
 use super::outcome::{Claimed, Decision, Outcome};
 use super::queue::Queue;
-use super::record::{Grant, Record};
+use super::record::Grant;
 use super::settings::{Defaults, Setting};
 use super::slab::NIL;
 use super::store::is_one_of;
@@ -107,17 +107,17 @@ impl Queue {
         })
     }
 
-    /// The rev of whatever record there is under `id`, one that reads as missing
-    /// included; 0 if there is none.
-    fn old_rev(&self, id: &[u8]) -> u64 {
-        self.store
-            .find(id)
-            .and_then(|i| self.store.rows.get(i))
-            .map_or(0, Record::rev)
+    /// The rev of an order that is created: larger than every number of the queue
+    /// and all that this server has given out, so that no rev of an order of the
+    /// same id, forgotten before, comes back.
+    fn first_rev(&self, env: &mut Env<'_>) -> Result<u64, Error> {
+        env.numbers
+            .grant(env.now.wall_us, self.floor)
+            .ok_or(Error::NumbersUsedUp)
     }
 
     /// The next rev of an order whose rev is `old`.
-    pub(super) fn next_rev(env: &Env<'_>, old: u64) -> Result<u64, Error> {
+    pub(super) fn next_rev(env: &mut Env<'_>, old: u64) -> Result<u64, Error> {
         env.numbers
             .write(env.now.wall_us, old)
             .ok_or(Error::NumbersUsedUp)
@@ -186,7 +186,7 @@ impl Queue {
             if !self.store.has_room() {
                 return Err(Error::QueueFull);
             }
-            let rev = Self::next_rev(env, self.old_rev(ask.id))?;
+            let rev = self.first_rev(env)?;
             return Ok(ok(
                 State::Missing,
                 effect(Base::Fresh, rev, bytes(ask.status)),
@@ -248,12 +248,13 @@ impl Queue {
         env: &mut Env<'_>,
         ask: &Finish<'a>,
     ) -> Result<Decision<'a>, Error> {
+        let keep_end = self.keep_end(env, ask.keep_ms);
         let effect = |rev, creates| Effect::Finish {
             id: Bytes::of(ask.id),
             rev,
             status: bytes(ask.status),
             result: bytes(ask.result),
-            keep_end: self.keep_end(env, ask.keep_ms),
+            keep_end,
             creates,
             by: FinishedBy::Finish,
         };
@@ -264,7 +265,7 @@ impl Queue {
             if !self.store.has_room() {
                 return Err(Error::QueueFull);
             }
-            let rev = Self::next_rev(env, self.old_rev(ask.id))?;
+            let rev = self.first_rev(env)?;
             return Ok(ok(State::Missing, effect(rev, true)));
         };
         let was = met.state;

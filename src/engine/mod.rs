@@ -51,6 +51,6 @@ mod tests;
 
 pub use decide::Env;
 pub use outcome::{Announcement, Claimed, Decision, Event, EventKind, Outcome};
-pub use queue::Queue;
+pub use queue::{Duty, Queue};
 pub use settings::{Defaults, Own, Setting};
 pub use view::{OrderView, ScanRow, StatValue, Stats};

@@ -51,13 +51,20 @@ impl Numbers {
         Some(number)
     }
 
-    /// A number for a plain write to an order whose rev is `order_rev` (0: a new
-    /// order): `max(order_rev + 1, last, now)`. It does not use a number up, so
-    /// a million writes a second do not run ahead of the clock. `None` as for
+    /// A number for a plain write to an order whose rev is `order_rev`:
+    /// `max(order_rev + 1, last, now)`. Unlike a grant it takes no step of its own,
+    /// so a million writes a second do not run ahead of the clock; but what was
+    /// given out is known, so that an id that is forgotten and made again (which
+    /// takes a number as a grant does) never has a rev twice. `None` as for
     /// [`Numbers::grant`].
-    pub fn write(&self, now_us: u64, order_rev: u64) -> Option<u64> {
+    pub fn write(&mut self, now_us: u64, order_rev: u64) -> Option<u64> {
         let number = order_rev.saturating_add(1).max(self.last).max(now_us);
-        (number < NUMBER_END).then_some(number)
+        if number >= NUMBER_END {
+            return None;
+        }
+        // Not followed where the order's own rev is far ahead of the clock.
+        let _followed = self.learn(number, now_us);
+        Some(number)
     }
 
     /// Takes note of a number that was given out elsewhere. Returns false when

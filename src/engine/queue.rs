@@ -57,6 +57,17 @@ const NOTICES_MAX: usize = 1 << 16;
 /// "No time": nothing to wake up for.
 pub const NEVER: u64 = u64::MAX;
 
+/// What a pass may do in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// End leases and retry waits: a replica.
+    Advance,
+    /// Also grant and forget; announcements are held back.
+    AllButAnnounce,
+    /// Everything.
+    All,
+}
+
 /// A pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
@@ -119,6 +130,8 @@ pub struct Queue {
     lapsed: bool,
     /// Where PURGE goes on.
     pub(super) purge_at: u32,
+    /// Effects come back from disk: nothing is counted.
+    pub(super) replaying: bool,
 }
 
 impl Queue {
@@ -143,6 +156,7 @@ impl Queue {
             armed: NEVER,
             lapsed: false,
             purge_at: 0,
+            replaying: false,
         }
     }
 
@@ -724,10 +738,9 @@ impl Queue {
         Some(Effect::Forget { ids })
     }
 
-    /// The earliest wall millisecond at which a pass has something to do here;
-    /// a value that has passed means now. On a replica only leases count: it
-    /// announces, grants and forgets nothing.
-    pub fn next_wake(&mut self, now: &Now, primary: bool) -> Option<WallMs> {
+    /// The earliest wall millisecond at which a pass that may do what `duty` says
+    /// has something to do here; a value that has passed means now.
+    pub fn next_wake(&self, now: &Now, duty: Duty) -> Option<WallMs> {
         let leases = self
             .leases
             .first_time(&SeeLease(&self.store.rows))
@@ -735,7 +748,7 @@ impl Queue {
                 let left = super::time::MonoMs(mono).left(now);
                 now.wall_ms().plus(left)
             });
-        if !primary {
+        if duty == Duty::Advance {
             return leases;
         }
         let mut wake = leases;
@@ -743,14 +756,19 @@ impl Queue {
         if self.is_paused(now) {
             sooner(self.pause.as_ref().and_then(|pause| pause.until));
         } else {
-            if self.has_unannounced() || self.pause.is_some() {
+            if self.pause.is_some() || (duty == Duty::All && self.has_unannounced()) {
                 return Some(WallMs(0));
             }
-            sooner(
-                self.deadlines
-                    .first_time(&SeeDeadline(&self.store.rows))
-                    .map(WallMs),
-            );
+            let rows = &self.store.rows;
+            if duty == Duty::All {
+                sooner(self.deadlines.first_time(&SeeDeadline(rows)).map(WallMs));
+            } else {
+                // What is due already waits to be announced; the next one is ahead.
+                let mut next = Vec::new();
+                let view = SeeDeadline(rows);
+                self.deadlines.first_n(&view, now.wall_ms().0, 1, &mut next);
+                sooner(next.first().and_then(|i| rows.get(*i)?.deadline()));
+            }
         }
         sooner(
             self.keeps

@@ -15,7 +15,7 @@
     reason = "stories are told in small signed milliseconds"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::hash::RandomState;
 
@@ -24,7 +24,7 @@ use super::decide::{CLAIM_BYTES_MAX, Env};
 use super::effect::{AfterTry, Bytes, Effect, Ended, LeaseKind, Whole, WholeGrant, WholeLife};
 use super::number::{FOREIGN_AHEAD_US_MAX, NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, Outcome};
-use super::queue::Queue;
+use super::queue::{Duty, Queue};
 use super::settings::{Defaults, Setting};
 use super::time::{Now, WALL_MS_MAX, WallMs};
 use super::view::{OrderView, StatValue};
@@ -642,7 +642,7 @@ impl Bench {
                 self.queue.claimable(&now, &self.defaults).to_string()
             }
             "wake" => {
-                let wake = self.queue.next_wake(&now, true);
+                let wake = self.queue.next_wake(&now, Duty::All);
                 wake.map_or("never".into(), |wake| {
                     if wake <= now.wall_ms() {
                         "now".into()
@@ -3008,11 +3008,16 @@ fn a_grant_is_larger_than_the_last_than_the_floor_and_not_behind_the_clock() {
 }
 
 #[test]
-fn a_write_uses_no_number_up() {
+fn a_write_takes_no_step_of_its_own_and_is_known() {
     let mut numbers = Numbers::new();
     assert_eq!(numbers.write(100, 0), Some(100));
     assert_eq!(numbers.write(100, 0), Some(100));
     assert_eq!(numbers.write(100, 100), Some(101));
+    assert_eq!(
+        numbers.write(100, 0),
+        Some(101),
+        "what was given out is known"
+    );
     assert_eq!(numbers.grant(200, 0), Some(200));
     assert_eq!(numbers.write(100, 0), Some(200), "not behind a grant");
     assert_eq!(numbers.write(100, NUMBER_END - 2), Some(NUMBER_END - 1));
@@ -3643,4 +3648,54 @@ fn a_record_that_contradicts_itself_stops_no_claim() {
             }
         }
     }
+}
+
+/// An id that was forgotten and made again had its old rev a second time while the
+/// server's numbers were ahead of the clock (after a start): IFREV passed on an
+/// order that was another one.
+#[test]
+fn a_rev_never_comes_back_with_an_id_that_is_made_again() {
+    let mut bench = Bench::new(false);
+    bench.numbers.guard(bench.now().wall_us, 10_000_000);
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        for command in [
+            "SCHEDULE a PX 900000",
+            "STATUS a one",
+            "LOCK a me PX 1000",
+            "UNLOCK a $a",
+            "FINISH a KEEP 0",
+        ] {
+            let said = bench.run(command);
+            assert!(said.starts_with("OK"), "{command}: {said}");
+            let view = bench.queue.view(&bench.now(), b"a");
+            if let Some(view) = view {
+                assert!(seen.insert(view.rev), "{command}: {}", view.rev);
+            }
+        }
+        // With its last order the queue goes, and with it its floor.
+        bench.queue = Queue::new(&RandomState::new());
+        bench.replica = Queue::new(&RandomState::new());
+    }
+}
+
+/// A long pattern cost a second and more, because looks were bounded and what a
+/// look costs was not.
+#[test]
+fn a_pattern_makes_looks_dearer_and_a_scan_comes_to_its_end_all_the_same() {
+    let mut bench = Bench::new(false);
+    for n in 0..500 {
+        bench.run(&format!("SCHEDULE {}{n:05} PX 9000", "a".repeat(250)));
+    }
+    let pattern = format!("*{}b", "a".repeat(240));
+    let (mut cursor, mut calls) = (0, 0);
+    loop {
+        let said = bench.run(&format!("SCAN {cursor} MATCH {pattern} COUNT 1000"));
+        cursor = said.parse().expect("a cursor and nothing else");
+        calls += 1;
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!((10..=50).contains(&calls), "{calls}");
 }

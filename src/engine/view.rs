@@ -9,7 +9,7 @@ use super::settings::{Defaults, Setting};
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
 use super::time::{Now, WallMs};
-use crate::request::{Scan, State};
+use crate::request::{Scan, State, glob};
 
 /// How many records SCAN looks at for each one asked for.
 const SCAN_LOOKS: usize = 10;
@@ -170,6 +170,9 @@ impl Queue {
                 continue;
             }
             let (id, status) = (rows.id(i), self.store.status(i));
+            if let Some(pattern) = ask.pattern {
+                looks = looks.saturating_sub(glob::cost(pattern, id) - 1);
+            }
             if ask.status.is_some_and(|wanted| wanted != status)
                 || (ask.pattern.is_some() && !matches(id))
             {

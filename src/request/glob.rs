@@ -2,7 +2,14 @@
 //! run, `?` any byte, `[abc]`, `[^abc]`, `[a-c]` one of a set, `\x` the byte `x`.
 //!
 //! The matcher goes back to the last `*` only, so it takes O(pattern × text)
-//! steps at worst: no pattern can hold the server up.
+//! steps at worst. Patterns are no longer than ids can be, and [`cost`] is counted
+//! by whoever matches many: so no pattern can hold the server up.
+
+/// What matching may cost at worst, in units of about what looking at a record
+/// costs: whoever matches many texts in one go counts with it. O(1).
+pub const fn cost(pattern: &[u8], text: &[u8]) -> usize {
+    1 + pattern.len() * text.len() / 256
+}
 
 /// Whether `text` as a whole matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

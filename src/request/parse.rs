@@ -609,7 +609,7 @@ fn purge<'a>(rest: &mut Rest<'_, 'a>) -> Result<Purge<'a>, Error> {
         match option {
             STATE => once(&mut state, "STATE", listed_state(rest.value("STATE")?)?)?,
             STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
-            MATCH => once(&mut pattern, "MATCH", rest.value("MATCH")?)?,
+            MATCH => once(&mut pattern, "MATCH", rest.pattern()?)?,
             COUNT => once(&mut count, "COUNT", rest.count()?)?,
             _ => return Err(unknown(word)),
         }
@@ -648,7 +648,7 @@ fn scan<'a>(rest: &mut Rest<'_, 'a>) -> Result<Scan<'a>, Error> {
         match option {
             STATE => once(&mut state, "STATE", listed_state(rest.value("STATE")?)?)?,
             STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
-            MATCH => once(&mut pattern, "MATCH", rest.value("MATCH")?)?,
+            MATCH => once(&mut pattern, "MATCH", rest.pattern()?)?,
             COUNT => once(&mut count, "COUNT", rest.count()?)?,
             _ => return Err(unknown(word)),
         }
@@ -779,6 +779,11 @@ impl<'a> Rest<'_, 'a> {
     /// The value of an option that is a status.
     fn status(&mut self, option: &'static str) -> Result<&'a [u8], Error> {
         bytes(option, self.value(option)?, 0, STATUS_BYTES_MAX as u64)
+    }
+
+    /// The value of MATCH: no longer than what it is matched with.
+    fn pattern(&mut self) -> Result<&'a [u8], Error> {
+        bytes("MATCH", self.value("MATCH")?, 0, ID_BYTES_MAX as u64)
     }
 
     /// The value of an option that is kept and given back as it is.

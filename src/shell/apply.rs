@@ -5,6 +5,8 @@
 //! client only with `apply-from-clients`. It always replicates itself as it came:
 //! the AOF and the replicas of a replica need it too.
 
+use std::ffi::CStr;
+
 use super::cell::{Shared, SharedCell};
 use super::commands::{Call, Done, Target, conclude};
 use super::datatype::VERSION_TEXT;
@@ -15,8 +17,8 @@ use crate::engine::Announcement;
 use crate::error::Error;
 use crate::request::Apply;
 
-/// Refused APPLY commands are logged once in this time, microseconds.
-const REFUSED_LOG_US: u64 = 1_000_000;
+/// Warnings that a caller can provoke are logged once in this time, microseconds.
+const LOG_EVERY_US: u64 = 1_000_000;
 
 /// Whether the next APPLY comes from our own pass.
 static OURS: SharedCell<bool> = SharedCell::new(false);
@@ -61,13 +63,19 @@ fn may_apply(ctx: Ctx, ours: bool) -> bool {
 /// the primary is newer, or that the link carries what is not ours.
 pub(super) fn refuse() {
     counters::APPLY_REFUSED.add(1);
+    log_once_a_second(
+        &REFUSED_AT,
+        c"orderwheel: ORDER.APPLY was refused; upgrade replicas before their primary (orderwheel_apply_refused_total in INFO)",
+    );
+}
+
+/// Logs a warning, unless the last one noted in `at` (monotonic microseconds) is
+/// less than a second old: a caller can not flood the log.
+pub(super) fn log_once_a_second(at: &SharedCell<u64>, text: &CStr) {
     let now_us = clock::mono_us();
-    if now_us.saturating_sub(REFUSED_AT.get()) >= REFUSED_LOG_US {
-        REFUSED_AT.set(now_us);
-        log(
-            Level::Warning,
-            c"orderwheel: ORDER.APPLY was refused; upgrade replicas before their primary (orderwheel_apply_refused_total in INFO)",
-        );
+    if at.get() == 0 || now_us.saturating_sub(at.get()) >= LOG_EVERY_US {
+        at.set(now_us.max(1));
+        log(Level::Warning, text);
     }
 }
 

@@ -30,6 +30,7 @@ use redis_module::raw;
 use super::cell::Shared;
 use super::datatype::{self, Found, VERSION_TEXT, hasher, look};
 use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
+use super::reply::LeaseAnswer;
 use super::waiters::{Wait, Want};
 use super::{
     apply, clock, control, counters, locks, numbers, pass, reply, scheduler, settings, waiters,
@@ -380,6 +381,20 @@ pub(super) fn carry_out<'e>(
         && let Some(blob) = BLOB.with(std::mem::take)
     {
         done.blob = blob;
+    }
+    if let Effect::Finish {
+        id,
+        status,
+        result,
+        keep_end: None,
+        ..
+    } = effect
+        && waiters::lock_waiting(call.db, call.name.bytes(), id)
+    {
+        let old = queue.view(&call.now, id).map(|view| view.status.to_vec());
+        let status = status.as_deref().or(old.as_deref()).unwrap_or_default();
+        let answer = LeaseAnswer::finished(status, result.as_deref());
+        waiters::finished(call.db, call.name.bytes(), id, &answer);
     }
     if !queue.apply(&call.now, effect, &mut done.events) {
         counters::APPLY_MISMATCH.add(1);

@@ -18,8 +18,9 @@ use std::sync::mpsc::Sender;
 use redis_module::native_types::RedisType;
 use redis_module::raw;
 
+use super::cell::SharedCell;
 use super::ffi::{Ctx, Key, Level, Name, api, guarded, log, log_text};
-use super::{clock, counters, hooks, info, numbers, scheduler};
+use super::{apply, clock, counters, hooks, info, numbers, scheduler};
 use crate::codec::{self, ChunkWriter};
 use crate::engine::Queue;
 use crate::engine::effect::Effect;
@@ -33,6 +34,9 @@ pub(super) const VERSION_TEXT: &CStr = c"1";
 /// So many records a queue may hold to be dropped where it is; a larger one goes
 /// to a thread of its own, so that DEL and FLUSHALL stall nobody.
 const DROP_AT_ONCE_MAX: usize = 64;
+
+/// When (monotonic) an unreadable queue was last logged.
+static UNREADABLE_AT: SharedCell<u64> = SharedCell::new(0);
 
 /// The registered type.
 pub(crate) static TYPE: RedisType = RedisType::new(
@@ -157,8 +161,8 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
             return std::ptr::null_mut();
         }
         let Some(queue) = load_queue(io) else {
-            log(
-                Level::Warning,
+            apply::log_once_a_second(
+                &UNREADABLE_AT,
                 c"orderwheel: a saved queue is damaged or of a newer version, can not be read",
             );
             return std::ptr::null_mut();

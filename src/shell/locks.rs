@@ -141,6 +141,10 @@ pub(super) fn serve(
 ) -> bool {
     while let Some(id) = waiters::lock_due(db, key, now.wall_ms().0) {
         while let Some(turn) = waiters::first_for_lock(db, key, &id) {
+            if let Some(answer) = turn.verdict {
+                waiters::serve(turn.ticket, Reply::Lease(answer));
+                continue;
+            }
             match look(ctx, now, name, &id, &turn) {
                 Some(Look::Told(answer)) => waiters::serve(turn.ticket, Reply::Lease(answer)),
                 Some(Look::Granted(granted)) => {

@@ -31,7 +31,7 @@ use super::{apply, clock, commands, counters, datatype, locks, numbers, settings
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
-use crate::engine::{Announcement, Env, EventKind, Queue};
+use crate::engine::{Announcement, Duty, Env, EventKind, Queue};
 use crate::request::{Claim, Pick};
 
 /// When refused work is tried again, milliseconds.
@@ -161,15 +161,20 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
         refused: pass.paused,
         held_until: None,
     };
-    let advanced = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
-        queue.set_armed(NEVER);
-        queue.advance(&pass.now, &mut || pass.more());
-        queue.take_lapsed()
-    });
+    let advance = || {
+        datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.set_armed(NEVER);
+            queue.advance(&pass.now, &mut || pass.more());
+            queue.take_lapsed()
+        })
+    };
+    let advanced = advance();
     if pass.primary && !progress.refused {
         // Also where there is no queue any more: what it locked is free.
         progress.refused = !locks::serve(ctx, &pass.now, &|| pass.more(), db, key, name);
     }
+    // A lock that was granted there has made a queue.
+    let advanced = advanced.or_else(advance);
     match advanced {
         None if waiters::lock_wake(db, key).is_some() => {
             // Refused, or not come to yet; filed again below if it is there now.
@@ -197,9 +202,15 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
     let ended = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
         queue.take_hint();
         let now_ms = pass.now.wall_ms().0;
+        let duty = match (pass.primary, progress.held_until) {
+            (false, _) => Duty::Advance,
+            (true, Some(_)) => Duty::AllButAnnounce,
+            (true, None) => Duty::All,
+        };
         let mut wake = queue
-            .next_wake(&pass.now, pass.primary)
-            .map_or(NEVER, |wake| wake.0);
+            .next_wake(&pass.now, duty)
+            .map_or(NEVER, |wake| wake.0)
+            .min(progress.held_until.unwrap_or(NEVER));
         if waiting && queue.claimable(&pass.now, &defaults) {
             wake = 0;
         }
@@ -208,19 +219,10 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
         }
         if wake <= now_ms {
             wake = now_ms
-                + match (pass.primary, progress) {
+                + match (pass.primary, progress.refused) {
                     (false, _) => REPLICA_MS,
-                    (true, Progress { refused: true, .. }) => RETRY_MS,
-                    // A waiter is served at the next deadline, held or not: that
-                    // one is hidden behind what is held.
-                    (
-                        true,
-                        Progress {
-                            held_until: Some(until),
-                            ..
-                        },
-                    ) if !waiting => until.saturating_sub(now_ms).max(1),
-                    (true, _) => u64::from(pass.more()),
+                    (true, true) => RETRY_MS,
+                    (true, false) => u64::from(pass.more()),
                 };
         }
         queue.set_armed(wake);
@@ -304,16 +306,21 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
                     numbers,
                     defaults: &defaults,
                 };
-                let claimed = queue
-                    .decide_claim(&mut env, &ask, &mut || pass.more())
-                    .ok()?;
+                let claimed = queue.decide_claim(&mut env, &ask, &mut || pass.more());
+                // Numbers used up: nothing changes soon, so not every millisecond.
+                let Ok(claimed) = claimed else {
+                    return Some(None);
+                };
                 let effect = claimed.effect?;
                 let rows = grant_rows(queue, &pass.now, &effect, &claimed.picks);
-                Some((effect, rows, claimed.announcements))
+                Some(Some((effect, rows, claimed.announcements)))
             })
         });
-        let Some((effect, rows, announcements)) = granted.flatten() else {
+        let Some(granted) = granted.flatten() else {
             break;
+        };
+        let Some((effect, rows, announcements)) = granted else {
+            return false;
         };
         if !call_apply(ctx, name, &effect, announcements) {
             return false;

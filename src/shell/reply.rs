@@ -93,7 +93,7 @@ pub(super) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderV
 }
 
 /// What the lease reply says, kept until a waiting client is woken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LeaseAnswer {
     /// The outcome.
     outcome: Outcome,
@@ -112,6 +112,20 @@ pub(super) struct LeaseAnswer {
 }
 
 impl LeaseAnswer {
+    /// The answer to those who waited for the lock of an order that was finished
+    /// and not kept.
+    pub(super) fn finished(status: &[u8], result: Option<&[u8]>) -> Self {
+        Self {
+            outcome: Outcome::Finished,
+            fence: 0,
+            lease_ms: None,
+            holds: 0,
+            state: State::Missing,
+            status: Some(status.into()),
+            result: result.map(Into::into),
+        }
+    }
+
     /// The answer for an order as it stands.
     pub(super) fn of(outcome: Outcome, view: Option<&OrderView<'_>>) -> Self {
         Self {

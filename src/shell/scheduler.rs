@@ -24,8 +24,8 @@ use super::agenda::{Agenda, NEVER};
 use super::cell::{Shared, SharedCell};
 use super::ffi::{Ctx, Level, guarded, log_text};
 use super::{clock, counters, datatype, numbers, pass, settings, waiters};
-use crate::engine::Queue;
 use crate::engine::time::Now;
+use crate::engine::{Duty, Queue};
 
 /// A difference between the clocks' progress that counts as a step, microseconds.
 const STEP_US: u64 = 50_000;
@@ -126,7 +126,7 @@ pub(super) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
 /// A queue came to this name: files it.
 pub(super) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     queue.take_hint();
-    let mut wake = queue.next_wake(now, true).map_or(NEVER, |wake| wake.0);
+    let mut wake = queue.next_wake(now, Duty::All).map_or(NEVER, |wake| wake.0);
     if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
         wake = 0;
     }

@@ -83,6 +83,8 @@ struct Waiter {
     blocked: Blocked,
     /// Since when (monotonic), microseconds.
     since_us: u64,
+    /// What it is to be told when its turn comes, if that is known already.
+    verdict: Option<LeaseAnswer>,
     /// What it is to be told.
     reply: Option<Reply>,
 }
@@ -99,6 +101,8 @@ pub(super) struct Turn {
     pub(super) want: Want,
     /// Since when (monotonic), microseconds.
     pub(super) since_us: u64,
+    /// What it is to be told, if that is known already.
+    pub(super) verdict: Option<LeaseAnswer>,
 }
 
 /// The line for one lock.
@@ -285,6 +289,22 @@ pub(super) fn changed(db: i32, key: &[u8], id: &[u8]) {
     });
 }
 
+/// What everybody who waits for this lock is to be told, whatever the pass finds:
+/// the order was finished, and nothing of it is kept.
+pub(super) fn finished(db: i32, key: &[u8], id: &[u8], answer: &LeaseAnswer) {
+    WAITERS.with(|waiters| {
+        let tickets = waiters
+            .of(db, key)
+            .and_then(|lines| lines.locks.get(id))
+            .map(|line| line.tickets.iter().copied().collect::<Vec<_>>());
+        for ticket in tickets.unwrap_or_default() {
+            if let Some(waiter) = waiters.all.get_mut(&ticket) {
+                waiter.verdict = Some(answer.clone());
+            }
+        }
+    });
+}
+
 /// The queue is another one now, or gone: so is everything about its locks.
 pub(super) fn all_changed(db: i32, key: &[u8]) {
     WAITERS.with(|waiters| {
@@ -397,6 +417,7 @@ pub(super) fn wait(ctx: Ctx, name: Name<'_>, db: i32, wait: Wait<'_>) -> bool {
                 client,
                 blocked,
                 since_us: clock::mono_us(),
+                verdict: None,
                 reply: None,
             },
         );
@@ -428,6 +449,7 @@ fn first_of(line: impl Fn(&Waiters) -> Option<usize>) -> Option<Turn> {
                     lease_ms: waiter.lease_ms,
                     want: waiter.want.clone(),
                     since_us: waiter.since_us,
+                    verdict: waiter.verdict.clone(),
                 };
                 Some((waiter.client, turn))
             })

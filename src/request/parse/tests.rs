@@ -563,10 +563,14 @@ fn byte_strings_are_kept_as_they_are_within_their_lengths() {
             assert_eq!(with(&vec![b'\xc4'; length]), wanted, "{words:?} {length}");
         }
     }
-    // A pattern and effects have no limit of their own.
+    // A pattern is no longer than what it is matched with; effects have no limit.
     let long = vec![b'*'; 100_000];
-    assert!(run(Verb::Scan, &[b"0", b"MATCH", &long]).is_ok());
-    assert!(run(Verb::Purge, &[b"STATE", b"dead", b"MATCH", &long]).is_ok());
+    for (length, fits) in [(0, true), (255, true), (256, false), (100_000, false)] {
+        let pattern = &long[..length];
+        assert_eq!(run(Verb::Scan, &[b"0", b"MATCH", pattern]).is_ok(), fits);
+        let purge = run(Verb::Purge, &[b"STATE", b"dead", b"MATCH", pattern]);
+        assert_eq!(purge.is_ok(), fits, "{length}");
+    }
     assert!(run(Verb::Apply, &[b"1", &long]).is_ok());
     assert_eq!(
         run(Verb::Apply, &[b"1", b""]),

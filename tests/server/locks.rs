@@ -3000,3 +3000,86 @@ fn nothing_is_replicated_for_what_was_not_done() {
         .lease()
         .expect("OK");
 }
+
+// --- what once went wrong -------------------------------------------------------
+
+/// The queue was made again for the last client in its line, and dropped out of the
+/// scheduler: nobody who waited for its orders was ever served, nothing forgotten.
+#[test]
+fn a_queue_made_for_its_last_waiter_is_looked_after() {
+    let server = Server::plain();
+    let mut c = server.client();
+    for (i, end) in ["UNLOCK", "BREAK", "FINISH", "DEL", "RENAME", "FLUSHALL"]
+        .into_iter()
+        .enumerate()
+    {
+        let queue = format!("q{i}");
+        let fence = lock(&mut c, &queue, "a", "first").to_string();
+        let mut waiting = waiter(&server, &queue, "a", "second", &["PX", "300"]);
+        match end {
+            "UNLOCK" => drop(cmd!(c, "ORDER.UNLOCK", &queue, "a", &fence)),
+            "BREAK" => drop(cmd!(c, "ORDER.BREAK", &queue, "a")),
+            "FINISH" => drop(cmd!(
+                c,
+                "ORDER.FINISH",
+                &queue,
+                "a",
+                "FENCE",
+                &fence,
+                "KEEP",
+                0
+            )),
+            "DEL" => drop(cmd!(c, "DEL", &queue)),
+            "RENAME" => drop(cmd!(c, "RENAME", &queue, "elsewhere")),
+            _ => drop(cmd!(c, "FLUSHALL")),
+        }
+        told(&mut waiting);
+        cmd!(c, "ORDER.SCHEDULE", &queue, "due", "PX", 200)
+            .order()
+            .expect("OK");
+        let rows = cmd!(c, "ORDER.CLAIM", &queue, "me", "BLOCK", 20_000).claims();
+        assert_eq!(rows.len(), 1, "{end}: a claimer that waits is served");
+        cmd!(c, "ORDER.ACK", &queue, "due", rows[0].fence, "KEEP", 50)
+            .order()
+            .expect("OK");
+        wait_until(SOON, "everything to be forgotten", || {
+            cmd!(c, "EXISTS", &queue) == Value::Int(0)
+        });
+    }
+    expect_healthy(&server);
+}
+
+/// With KEEP 0 nothing is left that could tell those who wait: they were granted the
+/// lock, and would have done the work a second time.
+#[test]
+fn who_waits_is_told_of_a_finish_that_keeps_nothing() {
+    let server = Server::plain();
+    let mut c = server.client();
+    for made in [true, false] {
+        for verb in ["FINISH", "ACK"] {
+            let id = format!("{verb}-{made}");
+            if made {
+                ahead(&mut c, "q", &id);
+            }
+            let fence = lock(&mut c, "q", &id, "first").to_string();
+            let mut waiting: Vec<Client> = (0..3)
+                .map(|i| waiter(&server, "q", &id, &format!("w{i}"), &[]))
+                .collect();
+            let mut words = vec![format!("ORDER.{verb}"), "q".into(), id.clone()];
+            if verb == "FINISH" {
+                words.push("FENCE".into());
+            }
+            words.extend([fence, "STATUS".into(), "paid".into()]);
+            words.extend(["RESULT", "pay:1", "KEEP", "0"].map(String::from));
+            c.send(&words);
+            c.read().order().expect("OK");
+            for client in &mut waiting {
+                let reply = told(client);
+                assert_eq!(reply.outcome, "FINISHED", "{id}");
+                assert_eq!(reply.status.as_deref(), Some(&b"paid"[..]), "{id}");
+                assert_eq!(reply.result.as_deref(), Some(&b"pay:1"[..]), "{id}");
+            }
+        }
+    }
+    expect_healthy(&server);
+}

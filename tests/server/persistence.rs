@@ -1333,3 +1333,76 @@ fn the_example_configuration_starts_a_server_and_says_what_is_true() {
         .expect("OK");
     assert_eq!(cmd!(c, "ORDER.CLAIM", "q", "me").claims().len(), 1);
 }
+
+/// What is announced later after a start once hid what falls due meanwhile: a
+/// claimer that waits is served at the deadline, whatever is held back.
+#[test]
+fn a_claimer_that_waits_after_a_start_is_not_held_back_by_announcements() {
+    let mut server = Options::new()
+        .aof()
+        .line("appendfsync always")
+        .set("announce-after-start-ms", 60_000)
+        .start();
+    let mut c = server.client();
+    cmd!(c, "ORDER.SCHEDULE", "q", "over", "PX", 0)
+        .order()
+        .expect("OK");
+    cmd!(c, "ORDER.SCHEDULE", "q", "leased", "PX", 0)
+        .order()
+        .expect("OK");
+    let leased = cmd!(c, "ORDER.CLAIM", "q", "dies", "ID", "leased", "PX", 2500).claims();
+    assert_eq!(leased.len(), 1);
+    server.kill();
+    server.start_again();
+    let mut c = server.client();
+    let due = cmd!(c, "ORDER.SCHEDULE", "q", "due", "PX", 1500)
+        .order()
+        .expect("OK")
+        .deadline;
+    let over = cmd!(c, "ORDER.CLAIM", "q", "me").claims();
+    assert_eq!(over[0].id_text(), "over");
+    let mut ids = Vec::new();
+    while ids.len() < 2 {
+        let rows = cmd!(c, "ORDER.CLAIM", "q", "me", "BLOCK", 20_000).claims();
+        assert!(!rows.is_empty(), "served before the announcements: {ids:?}");
+        for row in rows {
+            if row.id_text() == "due" {
+                assert!(c.time_ms() as i64 >= due, "not before its deadline");
+            }
+            ids.push(row.id_text());
+        }
+    }
+    ids.sort();
+    assert_eq!(ids, ["due", "leased"]);
+    expect_healthy(&server);
+}
+
+/// A replay is no traffic: what was counted and timed when it happened is not
+/// counted and timed again at a start.
+#[test]
+fn a_replay_counts_nothing() {
+    let mut server = Options::new().aof().line("appendfsync always").start();
+    let mut c = server.client();
+    for i in 0..20 {
+        cmd!(c, "ORDER.SCHEDULE", "q", i, "PX", 0)
+            .order()
+            .expect("OK");
+    }
+    let rows = cmd!(c, "ORDER.CLAIM", "q", "me", "COUNT", 10).claims();
+    for row in rows {
+        cmd!(c, "ORDER.ACK", "q", row.id_text(), row.fence)
+            .order()
+            .expect("OK");
+    }
+    assert_eq!(c.stat("q", "scheduled_total").int(), 20);
+    assert_eq!(c.stat("q", "acked_total").int(), 10);
+    server.kill();
+    server.start_again();
+    let mut c = server.client();
+    for total in ["scheduled_total", "claimed_total", "acked_total"] {
+        assert_eq!(c.stat("q", total).int(), 0, "{total}");
+    }
+    assert_eq!(c.stat("q", "orders").int(), 20);
+    assert_eq!(c.stat("q", "claim_wait_ms_max").bytes(), b"0.000");
+    expect_healthy(&server);
+}

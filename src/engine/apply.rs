@@ -10,7 +10,7 @@ use super::effect::{
 };
 use super::meters::Meters;
 use super::outcome::{Event, EventKind};
-use super::queue::{Pause, Queue};
+use super::queue::{Entry, Pause, Queue};
 use super::record::{Grant, Place, Record, Retry};
 use super::store::SECOND_BYTES_MAX;
 use super::time::{Now, WallMs};
@@ -77,7 +77,7 @@ impl Queue {
                 if let Some(payload) = payload {
                     self.store.set_second(i, Some(payload));
                 }
-                self.file(i, now, loading);
+                self.file(i, now, entry(loading, Entry::Scheduled));
                 self.meter(|meters| meters.scheduled += 1);
                 raise(events, EventKind::Schedule, id);
                 true
@@ -101,7 +101,7 @@ impl Queue {
                 self.finish(i, *keep_end, result.as_deref());
                 self.label(i, *rev, status.as_ref());
                 if keep_end.is_some() {
-                    self.file(i, now, loading);
+                    self.file(i, now, entry(loading, Entry::Back));
                 } else {
                     self.store.remove(i);
                 }
@@ -184,7 +184,7 @@ impl Queue {
                 }
                 self.label(i, *rev, None);
                 if !stays_dead {
-                    self.file(i, now, loading);
+                    self.file(i, now, entry(loading, Entry::Back));
                 }
                 self.meter(|meters| meters.nacked += 1);
                 raise(events, EventKind::Nack, id);
@@ -231,7 +231,7 @@ impl Queue {
                     extra.fp = fp.as_ref().map(boxed);
                 });
                 self.label(i, *fence, None);
-                self.file(i, now, loading);
+                self.file(i, now, entry(loading, Entry::Back));
                 self.meter(|meters| meters.lock_acquired += 1);
                 raise(events, EventKind::Lock, id);
                 true
@@ -262,7 +262,7 @@ impl Queue {
                 }
                 self.label(i, *rev, None);
                 if has_deadline {
-                    self.file(i, now, loading);
+                    self.file(i, now, entry(loading, Entry::Back));
                 } else {
                     self.store.remove(i);
                 }
@@ -294,7 +294,7 @@ impl Queue {
                         extra.retry = None;
                     });
                     self.label(i, *rev, None);
-                    self.file(i, now, loading);
+                    self.file(i, now, entry(loading, Entry::Back));
                 }
                 all
             }
@@ -446,7 +446,7 @@ impl Queue {
             extra.dead_at = None;
         });
         self.label(i, granted.fence, None);
-        self.file(i, now, false);
+        self.file(i, now, Entry::Back);
         true
     }
 
@@ -518,7 +518,7 @@ impl Queue {
             }
         });
         self.label(i, rev, None);
-        self.file(i, now, false);
+        self.file(i, now, Entry::Back);
         true
     }
 
@@ -613,9 +613,14 @@ impl Queue {
             self.store.with_extra(i, |extra| extra.fp = Some(boxed(fp)));
         }
         self.label(i, whole.rev, Some(&whole.status));
-        self.file(i, now, true);
+        self.file(i, now, Entry::Loaded);
         true
     }
+}
+
+/// How a record comes to its place: from disk, or as `live` says.
+const fn entry(loading: bool, live: Entry) -> Entry {
+    if loading { Entry::Loaded } else { live }
 }
 
 /// Notes an event.

@@ -2049,7 +2049,7 @@ impl World {
             record.fp = None;
             record.announced = false;
             record.since = wall.max(record.deadline.unwrap());
-            record.plain = record.deadline.unwrap() >= wall;
+            record.plain = record.deadline.unwrap() > wall;
             record.seq = seq;
         }
     }

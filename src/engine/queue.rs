@@ -68,6 +68,18 @@ pub enum Duty {
     All,
 }
 
+/// How a record comes to its place. Where its deadline has passed, that decides
+/// since when it is claimable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Scheduled or moved: since its deadline, or since now if that is earlier.
+    Scheduled,
+    /// Handed back, released, requeued: since now.
+    Back,
+    /// From disk: since its deadline.
+    Loaded,
+}
+
 /// A pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
@@ -308,10 +320,8 @@ impl Queue {
         }
     }
 
-    /// Puts a record that was lifted and changed where it belongs. While
-    /// `loading`, orders whose deadline has passed go by deadline; else, by when
-    /// they became claimable: now.
-    pub(super) fn file(&mut self, i: u32, now: &Now, loading: bool) {
+    /// Puts a record that was lifted and changed where it belongs.
+    pub(super) fn file(&mut self, i: u32, now: &Now, entry: Entry) {
         let Some(record) = self.store.rows.get(i) else {
             return;
         };
@@ -341,7 +351,12 @@ impl Queue {
         } else if dead {
             self.file_dead(i);
         } else if let Some(deadline) = deadline {
-            if loading || deadline >= now.wall_ms() {
+            let by_deadline = match entry {
+                Entry::Loaded => true,
+                Entry::Scheduled => deadline >= now.wall_ms(),
+                Entry::Back => deadline > now.wall_ms(),
+            };
+            if by_deadline {
                 self.file_deadline(i, deadline);
             } else {
                 self.file_returned(i, now.wall_ms());

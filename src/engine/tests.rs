@@ -3699,3 +3699,19 @@ fn a_pattern_makes_looks_dearer_and_a_scan_comes_to_its_end_all_the_same() {
     }
     assert!((10..=50).contains(&calls), "{calls}");
 }
+
+/// In the millisecond of their deadlines, requeued orders stood before those that
+/// had been dead for longer.
+#[test]
+fn requeued_orders_come_in_the_order_they_died_whatever_their_deadlines() {
+    story(&[
+        (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
+        (0.0, "CLAIM me", "a#1"),
+        (0.0, "NACK a $a DEAD", "OK leased>dead"),
+        (1.0, "SCHEDULE b PX 0", "OK missing>expired"),
+        (1.0, "CLAIM me", "b#1"),
+        (1.0, "NACK b $b DEAD", "OK leased>dead"),
+        (1.0, "REQUEUE", "a b left:0"),
+        (1.0, "CLAIM me COUNT 2", "a#1 b#1"),
+    ]);
+}

@@ -1352,13 +1352,13 @@ fn a_claimer_that_waits_after_a_start_is_not_held_back_by_announcements() {
         .expect("OK");
     let leased = cmd!(c, "ORDER.CLAIM", "q", "dies", "ID", "leased", "PX", 2500).claims();
     assert_eq!(leased.len(), 1);
-    server.kill();
-    server.start_again();
-    let mut c = server.client();
-    let due = cmd!(c, "ORDER.SCHEDULE", "q", "due", "PX", 1500)
+    let due = cmd!(c, "ORDER.SCHEDULE", "q", "due", "PX", 2500)
         .order()
         .expect("OK")
         .deadline;
+    server.kill();
+    server.start_again();
+    let mut c = server.client();
     let over = cmd!(c, "ORDER.CLAIM", "q", "me").claims();
     assert_eq!(over[0].id_text(), "over");
     let mut ids = Vec::new();

@@ -820,6 +820,7 @@ fn a_writable_replica_does_not_act_on_its_primarys_orders() {
         "the pass of a replica grants nothing"
     );
     assert_eq!(listener.message(QUIET), None);
+    replica.wait_in_sync(&primary);
     assert_eq!(r.digest("q"), c.digest("q"));
     expect_healthy(&replica);
     let commands: Vec<_> = (0..10).map(|_| argv!["ORDER.GET", "q", "1"]).collect();

@@ -4,7 +4,7 @@
 # Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
 # redis-server with its tools, a C compiler and libclang for the build, and
 # with --tests the clients the tests use (PHP with its redis extension, Python
-# with redis-py in target/venv, faketime). Says what it does; says nothing when
+# with redis-py in target/venv, Node.js). Says what it does; says nothing when
 # there is nothing to do. Works as root or through sudo. The system's own redis
 # service is neither started nor enabled.
 set -euo pipefail
@@ -41,7 +41,7 @@ if [ "$tests" = yes ]; then
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
   has php || packages+=(php-cli)
   php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null || packages+=(php-redis)
-  has faketime || packages+=(faketime)
+  has node || packages+=(nodejs)
 fi
 
 # --- system packages -------------------------------------------------------

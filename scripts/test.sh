@@ -3,7 +3,7 @@
 #
 # Everything CI runs, in this order: formatting, lints, the release build, the
 # tests of the pure core, the tests of the module in a real server, the demo,
-# and the stories of real clients (redis-cli with Lua, redis-py, PHP). Stops at
+# and the stories of real clients (redis-cli with Lua, redis-py, JavaScript, PHP). Stops at
 # the first failure. The last line counts the single tests of all runners.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -85,6 +85,9 @@ story bash tests/clients/story.sh
 
 heading "redis-py"
 story "$target/venv/bin/python" tests/clients/story.py
+
+heading "JavaScript"
+story node tests/clients/story.js
 
 heading "PHP"
 story php tests/clients/story.php

@@ -520,7 +520,7 @@ fn the_waiting_are_told_when_their_server_becomes_a_replica() {
         })
         .collect();
     wait_until(SOON, "them to wait", || c.blocked_clients() == 3);
-    cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 300)
+    cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 4000)
         .order()
         .expect("OK");
     two.wait_in_sync(&one);

@@ -214,11 +214,8 @@ impl Queue {
     pub fn stats(&self, now: &Now, defaults: &Defaults, waiters: (u64, u64)) -> Stats {
         let rows = &self.store.rows;
         let wall = now.wall_ms();
-        let counts = State::LISTED.map(|state| (state.word(), int(self.count(now, state))));
-        let orders: u64 = State::LISTED
-            .iter()
-            .map(|state| self.count(now, *state))
-            .sum();
+        let counts = State::LISTED.map(|state| (state.word(), self.count(now, state)));
+        let orders: u64 = counts.iter().map(|(_, count)| count).sum();
         let mut next = Vec::new();
         self.deadlines
             .first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
@@ -251,7 +248,7 @@ impl Queue {
             },
         };
         let reason = pause.map_or_else(Vec::new, |pause| pause.reason.to_vec());
-        let mut stats = counts.to_vec();
+        let mut stats = counts.map(|(name, count)| (name, int(count))).to_vec();
         stats.extend([
             ("orders", int(orders)),
             (

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::hint::black_box;
 
 use super::arena::Arena;
 use super::effect::LeaseKind;
 use super::fifo::Linked;
-use super::index::{Chained, Index, tag_of};
+use super::index::{Hashed, Index};
 use super::record::{Extra, Grant, Record};
 use super::slab::{NIL, Slab};
 use super::status::{OWN, Statuses};
@@ -166,6 +167,22 @@ impl Rows {
         self.parts(i).0
     }
 
+    /// Begins to read what a command on this record will need: its bytes, and the
+    /// records beside it in its list. They lie apart from each other, and a
+    /// processor waits for several lines of memory in the time of one, if it is
+    /// told of all of them before the first is needed.
+    #[inline]
+    pub fn touch(&self, i: u32) {
+        if let Some(record) = self.slab.get(i) {
+            let beside = |i| self.slab.get(i).map(|record| record.body);
+            black_box((
+                self.arena.get(self.bytes_of(record)).first().copied(),
+                beside(record.prev),
+                beside(record.next),
+            ));
+        }
+    }
+
     /// Handle of a record's bytes.
     fn bytes_of(&self, record: &Record) -> u32 {
         if !record.has_extra() {
@@ -259,23 +276,9 @@ impl Linked for Rows {
     }
 }
 
-impl Chained for Rows {
-    #[inline]
-    fn hash_next(&self, i: u32) -> u32 {
-        self.slab.get(i).map_or(NIL, |record| record.hash_next)
-    }
-    #[inline]
-    fn set_hash_next(&mut self, i: u32, next: u32) {
-        if let Some(record) = self.slab.get_mut(i) {
-            record.hash_next = next;
-        }
-    }
+impl Hashed for Rows {
     fn hash_of(&self, i: u32) -> u64 {
         self.hasher.hash_one(self.id(i))
-    }
-    #[inline]
-    fn tag(&self, i: u32) -> u8 {
-        self.slab.get(i).map_or(0, Record::tag)
     }
 }
 
@@ -423,7 +426,10 @@ impl Store {
         let hash = self.rows.hasher.hash_one(id);
         let found = self
             .index
-            .find(&self.rows, hash, |i| self.rows.id(i) == id)
+            .find(hash, |i| {
+                self.rows.touch(i);
+                self.rows.id(i) == id
+            })
             .unwrap_or(NIL);
         let mut recent = Recent {
             hash,
@@ -450,11 +456,11 @@ impl Store {
         let recent = self.look_up(id);
         let hash = recent.hash;
         let bytes = self.rows.arena.insert(&[&[id_len], id])?;
-        let Some(i) = self.rows.slab.insert(Record::new(tag_of(hash), bytes)) else {
+        let Some(i) = self.rows.slab.insert(Record::new(bytes)) else {
             self.rows.arena.remove(bytes);
             return None;
         };
-        self.index.insert(&mut self.rows, hash, i);
+        self.index.insert(&self.rows, hash, i);
         self.recent.set(Recent { found: i, ..recent });
         Some(i)
     }
@@ -469,7 +475,7 @@ impl Store {
         } else {
             self.rows.hash_of(i)
         };
-        self.index.remove(&mut self.rows, hash, i);
+        self.index.remove(hash, i);
         self.recent.set(Recent::NONE);
         if let Some(record) = self.rows.slab.remove(i) {
             self.rows.arena.remove(record.body);

@@ -153,6 +153,7 @@ impl Queue {
                         all = false;
                     }
                 }
+                self.store.end_look_ahead();
                 all
             }
             Effect::Nack {

@@ -480,6 +480,7 @@ impl Queue {
         if picks.is_empty() {
             return Ok(Claimed::default());
         }
+        self.store.expect_records(&picks);
         let lease_ms = ask
             .lease_ms
             .unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));

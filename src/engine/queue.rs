@@ -187,6 +187,18 @@ impl Queue {
         self.floor
     }
 
+    /// Prepares for the commands on these ids, which are to come next and in this
+    /// order: what they will read is read for all of them at once. As many as
+    /// [`AHEAD_MAX`](super::store::AHEAD_MAX) are looked at.
+    pub fn look_ahead<'i>(&mut self, ids: impl Iterator<Item = &'i [u8]>) {
+        self.store.look_ahead(ids);
+    }
+
+    /// Gives back what [`Queue::look_ahead`] has left.
+    pub fn end_look_ahead(&mut self) {
+        self.store.end_look_ahead();
+    }
+
     /// Bytes it takes, itself included.
     pub fn bytes(&self) -> usize {
         let notices: usize = self.notices.iter().map(|id| id.len() + 16).sum();

@@ -48,7 +48,24 @@ pub struct Store {
     boxed_bytes: usize,
     /// The last id that was looked for.
     recent: Cell<Recent>,
+    /// What was found for the ids that are looked for next, in their order.
+    ahead: Vec<Seen>,
+    /// How many of those were used.
+    ahead_used: Cell<usize>,
 }
+
+/// What is believed to be found under an id. It is verified when it is used.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The record, or [`NIL`].
+    found: u32,
+    /// The hash of the id, if it is known.
+    hash: Option<u64>,
+}
+
+/// So many ids are looked up ahead at a time: more misses than a processor has in
+/// flight, and few enough that what they brought is still there when it is used.
+pub const AHEAD_MAX: usize = 64;
 
 /// An id, its hash, and what was found under it. One command looks for its id up
 /// to four times (decide, apply, reply); this makes it one hash and one lookup.
@@ -58,10 +75,8 @@ struct Recent {
     id: [u8; RECENT_BYTES],
     /// Length of the id; 0: nothing is remembered.
     len: u8,
-    /// Its hash.
-    hash: u64,
-    /// The record, [`NIL`] if there is none.
-    found: u32,
+    /// What was found.
+    seen: Seen,
 }
 
 /// The longest id that is remembered.
@@ -72,8 +87,10 @@ impl Recent {
     const NONE: Self = Self {
         id: [0; RECENT_BYTES],
         len: 0,
-        hash: 0,
-        found: NIL,
+        seen: Seen {
+            found: NIL,
+            hash: None,
+        },
     };
 
     /// Whether this is about `id`.
@@ -408,32 +425,42 @@ impl Store {
             statuses: Statuses::default(),
             boxed_bytes: 0,
             recent: Cell::new(Recent::NONE),
+            ahead: Vec::new(),
+            ahead_used: Cell::new(0),
         }
     }
 
     /// The record with this id. O(1).
     pub fn find(&self, id: &[u8]) -> Option<u32> {
-        let recent = self.look_up(id);
-        (recent.found != NIL).then_some(recent.found)
+        let found = self.look_up(id).found;
+        (found != NIL).then_some(found)
     }
 
-    /// Hash and record of an id.
-    fn look_up(&self, id: &[u8]) -> Recent {
+    /// What is found under an id: remembered, expected, or looked for.
+    fn look_up(&self, id: &[u8]) -> Seen {
         let recent = self.recent.get();
         if recent.is(id) {
-            return recent;
+            return recent.seen;
         }
-        let hash = self.rows.hasher.hash_one(id);
-        let found = self
-            .index
-            .find(hash, |i| {
+        let seen = self.expected(id).unwrap_or_else(|| {
+            let hash = self.rows.hasher.hash_one(id);
+            let same = |i| {
                 self.rows.touch(i);
                 self.rows.id(i) == id
-            })
-            .unwrap_or(NIL);
+            };
+            Seen {
+                found: self.index.find(hash, same).unwrap_or(NIL),
+                hash: Some(hash),
+            }
+        });
+        self.remember(id, seen);
+        seen
+    }
+
+    /// Remembers the last id that was looked for.
+    fn remember(&self, id: &[u8], seen: Seen) {
         let mut recent = Recent {
-            hash,
-            found,
+            seen,
             ..Recent::NONE
         };
         if let (Some(to), Ok(len)) = (recent.id.get_mut(..id.len()), u8::try_from(id.len())) {
@@ -441,7 +468,58 @@ impl Store {
             recent.len = len;
             self.recent.set(recent);
         }
-        recent
+    }
+
+    /// The next of what was looked up ahead, if it is the record of this id.
+    fn expected(&self, id: &[u8]) -> Option<Seen> {
+        let seen = *self.ahead.get(self.ahead_used.get())?;
+        self.ahead_used.set(self.ahead_used.get() + 1);
+        (seen.found != NIL && self.rows.id(seen.found) == id).then_some(seen)
+    }
+
+    /// Looks up the ids that are about to be looked for, in this order. At a
+    /// million orders most of the time of a lookup is spent on waiting for memory;
+    /// here each step is made for all ids before the next one, so that they wait
+    /// together. O([`AHEAD_MAX`]): that many are taken, further ids are not.
+    pub fn look_ahead<'i>(&mut self, ids: impl Iterator<Item = &'i [u8]>) {
+        let Self { rows, index, .. } = &*self;
+        let mut ahead: Vec<Seen> = Vec::with_capacity(AHEAD_MAX);
+        ahead.extend(ids.take(AHEAD_MAX).map(|id| {
+            let hash = rows.hasher.hash_one(id);
+            index.touch(hash);
+            Seen {
+                found: NIL,
+                hash: Some(hash),
+            }
+        }));
+        for seen in &mut ahead {
+            seen.found = seen.hash.map_or(NIL, |hash| index.guess(hash));
+            black_box(rows.slab.get(seen.found).map(|record| record.body));
+        }
+        self.expect(ahead);
+    }
+
+    /// As [`Store::look_ahead`], of records that are known already.
+    pub fn expect_records(&mut self, records: &[u32]) {
+        let seen = |i: &u32| Seen {
+            found: *i,
+            hash: None,
+        };
+        self.expect(records.iter().map(seen).collect());
+    }
+
+    /// Sets what is found next, and begins to read it.
+    fn expect(&mut self, ahead: Vec<Seen>) {
+        for seen in &ahead {
+            self.rows.touch(seen.found);
+        }
+        self.ahead = ahead;
+        self.ahead_used.set(0);
+    }
+
+    /// Gives back what looking ahead has left.
+    pub fn end_look_ahead(&mut self) {
+        self.ahead = Vec::new();
     }
 
     /// Whether another record, or a new payload, fits.
@@ -453,15 +531,19 @@ impl Store {
     /// the store is full.
     pub fn create(&mut self, id: &[u8]) -> Option<u32> {
         let id_len = u8::try_from(id.len()).ok()?;
-        let recent = self.look_up(id);
-        let hash = recent.hash;
+        let hash = self.look_up(id).hash;
+        let hash = hash.unwrap_or_else(|| self.rows.hasher.hash_one(id));
         let bytes = self.rows.arena.insert(&[&[id_len], id])?;
         let Some(i) = self.rows.slab.insert(Record::new(bytes)) else {
             self.rows.arena.remove(bytes);
             return None;
         };
         self.index.insert(&self.rows, hash, i);
-        self.recent.set(Recent { found: i, ..recent });
+        let seen = Seen {
+            found: i,
+            hash: Some(hash),
+        };
+        self.remember(id, seen);
         Some(i)
     }
 
@@ -470,11 +552,12 @@ impl Store {
         self.clear_extra(i);
         self.set_status(i, b"");
         let recent = self.recent.get();
-        let hash = if recent.found == i && recent.len != 0 {
-            recent.hash
+        let hash = if recent.seen.found == i && recent.len != 0 {
+            recent.seen.hash
         } else {
-            self.rows.hash_of(i)
+            None
         };
+        let hash = hash.unwrap_or_else(|| self.rows.hash_of(i));
         self.index.remove(hash, i);
         self.recent.set(Recent::NONE);
         if let Some(record) = self.rows.slab.remove(i) {
@@ -632,6 +715,7 @@ impl Store {
             + self.rows.extras.bytes()
             + self.index.bytes()
             + self.statuses.bytes()
+            + self.ahead.capacity() * size_of::<Seen>()
             + self.boxed_bytes
     }
 }

@@ -37,6 +37,7 @@ use super::{
 };
 use crate::codec;
 use crate::engine::effect::Effect;
+use crate::engine::store::AHEAD_MAX;
 use crate::engine::time::Now;
 use crate::engine::{Announcement, Decision, Env, Event, EventKind, Outcome, Queue};
 use crate::error::Error;
@@ -505,8 +506,12 @@ fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
     let mut done = Done::default();
     let mut outcomes = Vec::with_capacity(ask.pairs.len());
     let mut failed = None;
-    for (id, fence) in ask.pairs {
-        (one.id, one.fence) = (id, fence);
+    for (at, (id, fence)) in ask.pairs.iter().enumerate() {
+        if at.is_multiple_of(AHEAD_MAX) {
+            let ahead = ask.pairs.iter().skip(at).map(|(id, _)| *id);
+            queue.look_ahead(ahead);
+        }
+        (one.id, one.fence) = (id, *fence);
         let decided = numbers::with(|numbers| {
             queue.decide_ack(
                 &mut Env {
@@ -532,6 +537,7 @@ fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
             }
         }
     }
+    queue.end_look_ahead();
     match failed {
         None => reply::outcomes(call.ctx, &outcomes),
         Some(error) => reply::error(call.ctx, &error),

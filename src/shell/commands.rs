@@ -33,7 +33,8 @@ use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log}
 use super::reply::LeaseAnswer;
 use super::waiters::{Wait, Want};
 use super::{
-    apply, clock, control, counters, locks, numbers, pass, reply, scheduler, settings, waiters,
+    apply, audience, clock, control, counters, locks, numbers, pass, reply, scheduler, settings,
+    waiters,
 };
 use crate::codec;
 use crate::engine::effect::Effect;
@@ -44,7 +45,7 @@ use crate::error::Error;
 use crate::request::{Ack, Claim, Mack, Pick, Request, Scan, Verb, glob, parse};
 
 /// Keyspace events of the module class.
-const CLASS_MODULE: c_int = raw::REDISMODULE_NOTIFY_MODULE;
+pub(super) const CLASS_MODULE: c_int = raw::REDISMODULE_NOTIFY_MODULE;
 /// Keyspace events of keys in general.
 const CLASS_GENERIC: c_int = raw::REDISMODULE_NOTIFY_GENERIC;
 
@@ -464,10 +465,13 @@ pub(super) fn conclude(
     });
 }
 
-/// Raises one event under `<queue>:<id>`. Runs other code.
+/// Raises one event under `<queue>:<id>`, if anybody can hear it. Runs other code.
 pub(super) fn notify_order(ctx: Ctx, name: Name<'_>, kind: EventKind, id: &[u8]) {
     /// Names up to this length need no heap.
     const INLINE: usize = 512;
+    if !audience::is_there() {
+        return;
+    }
     let queue = name.bytes();
     let text = if queue.len().saturating_add(id.len()) < INLINE {
         let mut buffer = [0_u8; INLINE];

@@ -326,6 +326,32 @@ impl Ctx {
         kind == raw::REDISMODULE_REPLY_STRING as c_int
     }
 
+    /// How many modules are loaded, this one included. `None` if the server does
+    /// not say.
+    pub(super) fn count_modules(self) -> Option<usize> {
+        let call = api!(RedisModule_Call)?;
+        let free = api!(RedisModule_FreeCallReply)?;
+        let length = api!(RedisModule_CallReplyLength)?;
+        // SAFETY: constant C strings, as the format says.
+        let reply = unsafe {
+            call(
+                self.raw,
+                c"MODULE".as_ptr(),
+                c"c".as_ptr(),
+                c"LIST".as_ptr(),
+            )
+        };
+        if reply.is_null() {
+            return None;
+        }
+        // SAFETY: the reply was just given to us. Of an error or a number the
+        // length is 0 or one that no list has.
+        let count = unsafe { length(reply) };
+        // SAFETY: freed once.
+        unsafe { free(reply) };
+        (1..=1024).contains(&count).then_some(count)
+    }
+
     /// Raises a keyspace event of the module class for any key name. Runs other
     /// code.
     pub(super) fn notify(self, class: c_int, event: &CStr, name: Name<'_>) {

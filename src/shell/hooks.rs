@@ -11,7 +11,7 @@ use redis_module::raw;
 
 use super::cell::SharedCell;
 use super::ffi::{Ctx, Level, Mode, Name, OK, Text, api, guarded, log};
-use super::{clock, datatype, scheduler};
+use super::{audience, clock, datatype, scheduler};
 
 /// Whether a queue was loaded whose `loaded` event is still to come. Every key of
 /// a file raises that event; only those after one of ours need a look.
@@ -31,7 +31,7 @@ pub(super) fn subscribe(ctx: Ctx) {
         // SAFETY: called while the module loads.
         unsafe { call(ctx.as_ptr(), classes, Some(on_key_event)) };
     }
-    let events: [(u64, raw::RedisModuleEventCallback); 5] = [
+    let events: [(u64, raw::RedisModuleEventCallback); 6] = [
         (raw::REDISMODULE_EVENT_FLUSHDB, Some(on_flush)),
         (raw::REDISMODULE_EVENT_SWAPDB, Some(on_swap)),
         (
@@ -40,6 +40,7 @@ pub(super) fn subscribe(ctx: Ctx) {
         ),
         (raw::REDISMODULE_EVENT_LOADING, Some(on_loading)),
         (raw::REDISMODULE_EVENT_CRON_LOOP, Some(on_cron)),
+        (raw::REDISMODULE_EVENT_MODULE_CHANGE, Some(on_module)),
     ];
     let Some(call) = api!(RedisModule_SubscribeToServerEvent) else {
         return;
@@ -156,12 +157,25 @@ unsafe extern "C" fn on_loading(
     });
 }
 
-/// The server's cron.
-unsafe extern "C" fn on_cron(
+/// A module was loaded or unloaded.
+unsafe extern "C" fn on_module(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     _sub: u64,
     _data: *mut c_void,
 ) {
+    guarded((), audience::changed);
+}
+
+/// The server's cron.
+unsafe extern "C" fn on_cron(
+    ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _sub: u64,
+    _data: *mut c_void,
+) {
+    // SAFETY: the server's context for this callback.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded((), || audience::on_cron(ctx));
     guarded((), scheduler::on_cron);
 }

@@ -12,11 +12,13 @@
 //! | `pass` | what is due: advance, forget, serve those who wait, announce |
 //! | `waiters` | clients that wait in CLAIM … BLOCK |
 //! | `hooks` | keyspace events, flush, swap, role, loading, cron |
+//! | `audience` | whether anybody can hear an event |
 //! | `settings`, `info`, `counters` | CONFIG and INFO |
 //! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
 
 mod agenda;
 mod apply;
+mod audience;
 mod cell;
 mod clock;
 mod commands;

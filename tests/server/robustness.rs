@@ -124,6 +124,50 @@ fn blocking_inside_transactions_scripts_and_other_modules_answers_at_once() {
 }
 
 #[test]
+fn events_are_raised_as_soon_as_anybody_can_hear_them() {
+    let server = Options::new()
+        .line("notify-keyspace-events \"\"")
+        .line("enable-module-command yes")
+        .start();
+    let mut c = server.client();
+    let mut listener = server.listener();
+    // Nobody can hear anything, and by now the server's cron has found that out.
+    wait_until(SOON, "the server to be up a second", || {
+        c.info_number("server", "uptime_in_seconds") >= 1
+    });
+    let schedule = |c: &mut Client, id: &str| {
+        cmd!(c, "ORDER.SCHEDULE", "q", id, "PX", 0)
+            .order()
+            .expect("OK");
+    };
+    schedule(&mut c, "1");
+    assert_eq!(listener.messages(QUIET).len(), 0);
+    // A setting is heard of at once.
+    cmd!(c, "CONFIG", "SET", "notify-keyspace-events", "Ed").ok();
+    schedule(&mut c, "2");
+    assert_eq!(listener.messages(QUIET).len(), 2, "scheduled, expired");
+    cmd!(c, "CONFIG", "SET", "notify-keyspace-events", "").ok();
+    schedule(&mut c, "3");
+    assert_eq!(listener.messages(QUIET).len(), 0);
+    // So is another module, which hears whatever the setting says.
+    let meddler = library("ORDERWHEEL_MEDDLER", "libmeddler.so");
+    cmd!(c, "MODULE", "LOAD", meddler.to_str().expect("a plain path")).ok();
+    let heard = |c: &mut Client| cmd!(c, "MEDDLER.COUNT").items()[0].int();
+    let before = heard(&mut c);
+    cmd!(c, "MEDDLER.ON", "order.schedule", "ORDER.STATUS", "seen").ok();
+    schedule(&mut c, "4");
+    assert!(heard(&mut c) > before);
+    assert_eq!(
+        cmd!(c, "ORDER.GET", "q", "4")
+            .get()
+            .expect("one")
+            .field("status")
+            .text(),
+        "seen"
+    );
+}
+
+#[test]
 fn a_module_that_writes_to_the_same_queue_from_its_event_does_no_harm() {
     let mut server = meddled(
         Options::new()

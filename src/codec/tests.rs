@@ -603,7 +603,7 @@ fn no_bytes_whatever_do_harm() {
 
 #[test]
 fn every_field_is_held_to_its_limits() {
-    let long = |length: usize| Bytes(vec![b'x'; length].into());
+    let long = |length: usize| Bytes::copied(&vec![b'x'; length]);
     let id = || Bytes::of(b"id");
     let (far, end) = (WallMs(MOMENT_END), WallMs(5));
     let late = WallMs(WALL_MS_MAX.0 + 1);
@@ -952,12 +952,8 @@ impl Random {
             1 => max,
             _ => min + self.below((max - min + 1).min(24)),
         };
-        Bytes(
-            (0..length)
-                .map(|_| self.next() as u8)
-                .collect::<Vec<_>>()
-                .into(),
-        )
+        let bytes: Vec<u8> = (0..length).map(|_| self.next() as u8).collect();
+        Bytes::copied(&bytes)
     }
 
     fn id(&mut self) -> Bytes<'static> {
@@ -1216,7 +1212,7 @@ fn a_chunk_is_filled_to_its_last_byte() {
             id: Bytes::of(b"x"),
             rev: 1,
             status: Bytes::of(b""),
-            payload: Some(Bytes(vec![b'p'; payload].into())),
+            payload: Some(Bytes::copied(&vec![b'p'; payload])),
             ends_grant: false,
         };
         let effect = status(bytes - (blob(&status(1000)).len() - 1000));

@@ -17,7 +17,7 @@ use super::time::{Now, WallMs};
 
 /// Copies bytes into a box of their own.
 fn boxed(bytes: &Bytes<'_>) -> Box<[u8]> {
-    bytes.0.as_ref().into()
+    (**bytes).into()
 }
 
 impl Queue {
@@ -144,7 +144,7 @@ impl Queue {
                 cap,
                 grants,
             } => {
-                let owner: Arc<[u8]> = owner.0.as_ref().into();
+                let owner = owner.shared();
                 let mut all = true;
                 for granted in grants {
                     if self.grant_claim(now, &owner, (*end, *cap), granted) {
@@ -214,7 +214,7 @@ impl Queue {
                 };
                 let Some(i) = found else { return false };
                 let grant = Grant {
-                    owner: owner.0.as_ref().into(),
+                    owner: owner.shared(),
                     fence: *fence,
                     end: *end,
                     cap: *cap,
@@ -592,7 +592,7 @@ impl Queue {
                         extra.dead_at = dead_at;
                         extra.error = error.as_ref().map(boxed);
                         extra.grant = grant.as_ref().map(|grant| Grant {
-                            owner: grant.owner.0.as_ref().into(),
+                            owner: grant.owner.shared(),
                             fence: grant.fence,
                             end: grant.end,
                             cap: grant.cap,

@@ -120,7 +120,7 @@ impl Queue {
             .filter(|i| rows.state(*i, &env.now) == State::Dead);
         let ids: Vec<_> = dead
             .take(count)
-            .map(|i| Bytes(rows.id(i).to_vec().into()))
+            .map(|i| Bytes::copied(rows.id(i)))
             .collect();
         let done = ids.len() as u64;
         let left = (self.dead.len() as u64).saturating_sub(done);
@@ -198,10 +198,7 @@ impl Queue {
         handles.retain(|i| {
             *i != NIL && rows.get(*i).map(Record::rev).is_some() && rows.state(*i, now) == ask.state
         });
-        let ids: Vec<_> = handles
-            .iter()
-            .map(|i| Bytes(rows.id(*i).to_vec().into()))
-            .collect();
+        let ids: Vec<_> = handles.iter().map(|i| Bytes::copied(rows.id(*i))).collect();
         let done = ids.len() as u64;
         let left = self.count(now, ask.state).saturating_sub(done);
         Swept {

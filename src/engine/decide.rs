@@ -500,16 +500,17 @@ impl Queue {
                 .map_or(0, |extra| extra.attempt)
                 .saturating_add(1);
             let last_try = attempts_max != 0 && u64::from(attempt) >= attempts_max;
+            let id = Bytes::copied(self.store.rows.id(*i));
+            self.catch_up_announcing(*i, &id, &env.now, &mut claimed);
             grants.push(Granted {
-                id: Bytes(self.store.rows.id(*i).to_vec().into()),
+                id,
                 fence,
                 attempt,
                 last_try,
             });
-            self.catch_up_announcing(*i, &env.now, &mut claimed);
         }
         claimed.effect = Some(Effect::Claim {
-            owner: Bytes(ask.owner.to_vec().into()),
+            owner: Bytes::copied(ask.owner),
             end: env.now.wall_ms_ceil().plus(lease_ms),
             cap: env.now.wall_ms_ceil().plus(env.defaults.lease_ms_max),
             grants,
@@ -519,7 +520,7 @@ impl Queue {
     }
 
     /// Notes what is still to be said of an order that is being claimed.
-    fn catch_up_announcing(&mut self, i: u32, now: &Now, claimed: &mut Claimed) {
+    fn catch_up_announcing(&mut self, i: u32, id: &Bytes<'_>, now: &Now, claimed: &mut Claimed) {
         use super::outcome::{Announcement, EventKind};
         let Some(record) = self.store.rows.get(i) else {
             return;
@@ -527,16 +528,15 @@ impl Queue {
         if record.is_announced() {
             return;
         }
-        let id: Box<[u8]> = self.store.rows.id(i).into();
         if record.is_lapsed() {
             claimed.announcements.push(Announcement {
                 kind: EventKind::Lapsed,
-                id: id.clone(),
+                id: id.shared(),
             });
         }
         claimed.announcements.push(Announcement {
             kind: EventKind::Expired,
-            id,
+            id: id.shared(),
         });
         let late_us = now
             .wall_us

@@ -11,9 +11,9 @@
 //! reordered, removed or retyped: a change is a new version next to this one,
 //! with golden bytes of its own. Ids, status and payload are plain bytes in it.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::ser::Serializer;
@@ -21,38 +21,73 @@ use serde::{Deserialize, Serialize};
 
 use super::time::WallMs;
 
-/// A byte string that is written as one and read without copying.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes<'a>(pub Cow<'a, [u8]>);
+/// A byte string that is written as one and read without copying. Where it is
+/// owned it is shared, so a clone never copies: a claimed order's id is in the
+/// grant, in the event and in the announcement.
+#[derive(Clone)]
+pub struct Bytes<'a>(Text<'a>);
+
+/// The two forms of [`Bytes`].
+#[derive(Clone)]
+enum Text<'a> {
+    /// Somebody else's.
+    Borrowed(&'a [u8]),
+    /// Owned.
+    Shared(Arc<[u8]>),
+}
 
 impl<'a> Bytes<'a> {
     /// Borrows `bytes`.
     pub const fn of(bytes: &'a [u8]) -> Self {
-        Self(Cow::Borrowed(bytes))
+        Self(Text::Borrowed(bytes))
+    }
+
+    /// A copy of `bytes`.
+    pub fn copied(bytes: &[u8]) -> Bytes<'static> {
+        Bytes(Text::Shared(bytes.into()))
     }
 
     /// The same bytes, owned.
     pub fn into_owned(self) -> Bytes<'static> {
-        Bytes(Cow::Owned(self.0.into_owned()))
+        Bytes(Text::Shared(self.shared()))
+    }
+
+    /// The same bytes, to be kept: copied where they are borrowed.
+    pub fn shared(&self) -> Arc<[u8]> {
+        match &self.0 {
+            Text::Borrowed(bytes) => (*bytes).into(),
+            Text::Shared(bytes) => Arc::clone(bytes),
+        }
     }
 }
+
+impl PartialEq for Bytes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Bytes<'_> {}
 
 impl std::ops::Deref for Bytes<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Text::Borrowed(bytes) => bytes,
+            Text::Shared(bytes) => bytes,
+        }
     }
 }
 
 impl fmt::Debug for Bytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.escape_ascii())
+        write!(f, "\"{}\"", self.escape_ascii())
     }
 }
 
 impl Serialize for Bytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
+        serializer.serialize_bytes(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a decision says, and what the world is told of a change.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use super::effect::{Bytes, Effect};
 use crate::request::State;
@@ -140,5 +141,5 @@ pub struct Announcement {
     /// What happened.
     pub kind: EventKind,
     /// The order.
-    pub id: Box<[u8]>,
+    pub id: Arc<[u8]>,
 }

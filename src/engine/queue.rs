@@ -30,6 +30,7 @@
 
 use std::collections::VecDeque;
 use std::hash::RandomState;
+use std::sync::Arc;
 
 use super::effect::{Bytes, Effect, LeaseKind};
 use super::fifo::Fifo;
@@ -129,7 +130,7 @@ pub struct Queue {
     pub(super) own: Option<Box<Own>>,
     /// Ids of orders that went back to their deadline by a lapse which has not
     /// been announced, at most [`NOTICES_MAX`].
-    notices: VecDeque<Box<[u8]>>,
+    notices: VecDeque<Arc<[u8]>>,
     /// Totals and times.
     pub(super) meters: Box<Meters>,
     /// The wall clock at the last look, to notice a step back.
@@ -662,7 +663,7 @@ impl Queue {
         };
         record.set_announced(true);
         let (lapsed, place) = (record.is_lapsed(), record.place());
-        let id: Box<[u8]> = self.store.rows.id(i).into();
+        let id: Arc<[u8]> = self.store.rows.id(i).into();
         if lapsed {
             out.push(Announcement {
                 kind: EventKind::Lapsed,
@@ -760,7 +761,7 @@ impl Queue {
         }
         let ids = handles
             .iter()
-            .map(|i| Bytes(self.store.rows.id(*i).to_vec().into()))
+            .map(|i| Bytes::copied(self.store.rows.id(*i)))
             .collect();
         Some(Effect::Forget { ids })
     }

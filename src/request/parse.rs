@@ -934,12 +934,25 @@ fn number(name: &'static str, value: &[u8], min: u64, max: u64) -> Result<u64, E
     }
 }
 
+/// So many digits are never more than a `u64` holds.
+const DIGITS_SAFE: usize = 19;
+
 /// Reads decimal digits. `None`: more than a `u64` holds, or than
 /// [`DIGITS_MAX`] digits, which is out of every range. O(1): no more than that
 /// many are looked at.
 fn digits(name: &'static str, value: &[u8]) -> Result<Option<u64>, Error> {
     if value.is_empty() {
         return Err(Error::NotAnInteger { name });
+    }
+    if value.len() <= DIGITS_SAFE {
+        let mut number = 0_u64;
+        for byte in value {
+            if !byte.is_ascii_digit() {
+                return Err(Error::NotAnInteger { name });
+            }
+            number = number * 10 + u64::from(byte.wrapping_sub(b'0'));
+        }
+        return Ok(Some(number));
     }
     let mut number = Some(0u64);
     for byte in value.iter().take(DIGITS_MAX) {

@@ -19,6 +19,7 @@
 //! | `view`, `save` | questions, and the queue as effects |
 //! | `store`, `record`, `status` | the records and what they are made of |
 //! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
+//! | `lazy` | parts that are made when they are needed |
 //! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
 
 pub mod apply;
@@ -29,6 +30,7 @@ pub mod effect;
 pub mod fifo;
 pub mod histogram;
 pub mod index;
+pub mod lazy;
 pub mod lease;
 pub mod meters;
 pub mod number;

@@ -2,14 +2,16 @@
 //! index by id, statuses. Knows what a record is made of, nothing of time.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+use std::sync::OnceLock;
 
 use super::arena::Arena;
 use super::effect::LeaseKind;
 use super::fifo::Linked;
 use super::index::{Chained, Index, tag_of};
+use super::lazy::{Blank, Lazy};
 use super::record::{Extra, Grant, Record};
-use super::slab::{NIL, Slab};
+use super::slab::{NIL, Slab, allocated};
 use super::status::{OWN, Statuses};
 use super::time::{Now, WallMs};
 use super::wheel::Filed;
@@ -29,9 +31,44 @@ pub struct Rows {
     /// Their ids and payloads.
     arena: Arena,
     /// Their rare parts.
-    extras: Slab<Extra>,
-    /// Makes the hashes of ids.
-    hasher: RandomState,
+    extras: Lazy<Extras>,
+}
+
+/// The rare parts of records.
+#[derive(Debug, Default)]
+struct Extras {
+    /// The parts.
+    slab: Slab<Extra>,
+    /// Heap bytes of what they hold.
+    boxed_bytes: usize,
+}
+
+impl Blank for Extras {
+    fn blank() -> &'static Self {
+        static BLANK: Extras = Extras {
+            slab: Slab::new(),
+            boxed_bytes: 0,
+        };
+        &BLANK
+    }
+}
+
+/// Keys of the hash of ids, the same for all queues of a process: a small queue
+/// has no room for its own. Once an id was hashed they stay as they are.
+static KEYS: OnceLock<Option<RandomState>> = OnceLock::new();
+
+/// Has ids hashed with these keys, which must be secret: ids come from outside.
+/// To be called once, before anything else; false if it is too late.
+pub fn hash_with(keys: RandomState) -> bool {
+    KEYS.set(Some(keys)).is_ok()
+}
+
+/// The hash of an id; with keys that everybody knows if none were given.
+fn hash_of_id(id: &[u8]) -> u64 {
+    match KEYS.get_or_init(|| None) {
+        Some(keys) => keys.hash_one(id),
+        None => BuildHasherDefault::<DefaultHasher>::default().hash_one(id),
+    }
 }
 
 /// All records of a queue.
@@ -39,12 +76,20 @@ pub struct Rows {
 pub struct Store {
     /// The tables.
     pub rows: Rows,
-    /// Records by id.
-    index: Index,
+    /// Records by id, where there are or were more than [`FEW`].
+    lookup: Option<Box<Lookup>>,
     /// The statuses the records have.
     statuses: Statuses,
-    /// Heap bytes of what extras hold.
-    boxed_bytes: usize,
+}
+
+/// Up to so many records are searched one by one, without an index.
+const FEW: u32 = 16;
+
+/// The way from id to record.
+#[derive(Debug)]
+struct Lookup {
+    /// Records by id.
+    index: Index,
     /// The last id that was looked for.
     recent: Cell<Recent>,
 }
@@ -143,7 +188,7 @@ impl Rows {
         if !record.has_extra() {
             return None;
         }
-        self.extras.get(record.body)
+        self.extras.slab.get(record.body)
     }
 
     /// The last grant of a record.
@@ -166,12 +211,20 @@ impl Rows {
         self.parts(i).0
     }
 
+    /// Whether there is such a record and it has this id.
+    fn is(&self, i: u32, id: &[u8]) -> bool {
+        self.slab.get(i).is_some_and(|record| {
+            split_block(self.arena.get(self.bytes_of(record)), record.has_second()).0 == id
+        })
+    }
+
     /// Handle of a record's bytes.
     fn bytes_of(&self, record: &Record) -> u32 {
         if !record.has_extra() {
             return record.body;
         }
         self.extras
+            .slab
             .get(record.body)
             .map_or(NIL, |extra| extra.bytes)
     }
@@ -191,7 +244,7 @@ impl Rows {
         }
         let deadline = record.deadline();
         if record.has_extra()
-            && let Some(extra) = self.extras.get(record.body)
+            && let Some(extra) = self.extras.slab.get(record.body)
         {
             let ended_last_try = match &extra.grant {
                 Some(grant) if !grant.end_mono.is_over(now) => {
@@ -223,6 +276,11 @@ impl Rows {
     /// One past the highest handle.
     pub fn end(&self) -> u32 {
         self.slab.end()
+    }
+
+    /// See [`Slab::skip_empty`].
+    pub fn skip_empty(&self, bound: u32) -> u32 {
+        self.slab.skip_empty(bound)
     }
 
     /// How many records.
@@ -271,7 +329,7 @@ impl Chained for Rows {
         }
     }
     fn hash_of(&self, i: u32) -> u64 {
-        self.hasher.hash_one(self.id(i))
+        hash_of_id(self.id(i))
     }
     #[inline]
     fn tag(&self, i: u32) -> u8 {
@@ -390,40 +448,32 @@ fn filed_keep(rows: &Rows, i: u32) -> u64 {
         .map_or(1, |end| end.0.max(1))
 }
 
-impl Store {
-    /// An empty store; allocates nothing.
-    pub fn new(hasher: &RandomState) -> Self {
-        let rows = Rows {
-            slab: Slab::default(),
-            arena: Arena::default(),
-            extras: Slab::default(),
-            hasher: hasher.clone(),
-        };
+impl Lookup {
+    /// An index of all records.
+    fn of(rows: &mut Rows) -> Self {
+        let mut index = Index::default();
+        for i in 0..rows.end() {
+            if rows.get(i).is_some() {
+                let hash = hash_of_id(rows.id(i));
+                index.insert(rows, hash, i);
+            }
+        }
         Self {
-            rows,
-            index: Index::default(),
-            statuses: Statuses::default(),
-            boxed_bytes: 0,
+            index,
             recent: Cell::new(Recent::NONE),
         }
     }
 
-    /// The record with this id. O(1).
-    pub fn find(&self, id: &[u8]) -> Option<u32> {
-        let recent = self.look_up(id);
-        (recent.found != NIL).then_some(recent.found)
-    }
-
     /// Hash and record of an id.
-    fn look_up(&self, id: &[u8]) -> Recent {
+    fn look_up(&self, rows: &Rows, id: &[u8]) -> Recent {
         let recent = self.recent.get();
         if recent.is(id) {
             return recent;
         }
-        let hash = self.rows.hasher.hash_one(id);
+        let hash = hash_of_id(id);
         let found = self
             .index
-            .find(&self.rows, hash, |i| self.rows.id(i) == id)
+            .find(rows, hash, |i| rows.id(i) == id)
             .unwrap_or(NIL);
         let mut recent = Recent {
             hash,
@@ -437,6 +487,37 @@ impl Store {
         }
         recent
     }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store {
+    /// An empty store; allocates nothing.
+    pub fn new() -> Self {
+        let rows = Rows {
+            slab: Slab::new(),
+            arena: Arena::new(),
+            extras: Lazy::new(),
+        };
+        Self {
+            rows,
+            lookup: None,
+            statuses: Statuses::default(),
+        }
+    }
+
+    /// The record with this id. O(1).
+    pub fn find(&self, id: &[u8]) -> Option<u32> {
+        let Some(lookup) = &self.lookup else {
+            return (0..self.rows.end()).find(|i| self.rows.is(*i, id));
+        };
+        let recent = lookup.look_up(&self.rows, id);
+        (recent.found != NIL).then_some(recent.found)
+    }
 
     /// Whether another record, or a new payload, fits.
     pub fn has_room(&self) -> bool {
@@ -447,15 +528,24 @@ impl Store {
     /// the store is full.
     pub fn create(&mut self, id: &[u8]) -> Option<u32> {
         let id_len = u8::try_from(id.len()).ok()?;
-        let recent = self.look_up(id);
-        let hash = recent.hash;
+        let recent = self
+            .lookup
+            .as_ref()
+            .map(|lookup| lookup.look_up(&self.rows, id));
+        let hash = recent.map_or_else(|| hash_of_id(id), |recent| recent.hash);
         let bytes = self.rows.arena.insert(&[&[id_len], id])?;
         let Some(i) = self.rows.slab.insert(Record::new(tag_of(hash), bytes)) else {
             self.rows.arena.remove(bytes);
             return None;
         };
-        self.index.insert(&mut self.rows, hash, i);
-        self.recent.set(Recent { found: i, ..recent });
+        match (&mut self.lookup, recent) {
+            (Some(lookup), Some(recent)) => {
+                lookup.index.insert(&mut self.rows, hash, i);
+                lookup.recent.set(Recent { found: i, ..recent });
+            }
+            _ if i >= FEW => self.lookup = Some(Box::new(Lookup::of(&mut self.rows))),
+            _ => {}
+        }
         Some(i)
     }
 
@@ -463,16 +553,20 @@ impl Store {
     pub fn remove(&mut self, i: u32) {
         self.clear_extra(i);
         self.set_status(i, b"");
-        let recent = self.recent.get();
-        let hash = if recent.found == i && recent.len != 0 {
-            recent.hash
-        } else {
-            self.rows.hash_of(i)
-        };
-        self.index.remove(&mut self.rows, hash, i);
-        self.recent.set(Recent::NONE);
+        if let Some(lookup) = &mut self.lookup {
+            let recent = lookup.recent.replace(Recent::NONE);
+            let hash = if recent.found == i && recent.len != 0 {
+                recent.hash
+            } else {
+                self.rows.hash_of(i)
+            };
+            lookup.index.remove(&mut self.rows, hash, i);
+        }
         if let Some(record) = self.rows.slab.remove(i) {
             self.rows.arena.remove(record.body);
+        }
+        if self.rows.end() == 0 {
+            self.lookup = None;
         }
     }
 
@@ -547,7 +641,7 @@ impl Store {
         record.set_second(has_second);
         if record.has_extra() {
             let at = record.body;
-            if let Some(extra) = self.rows.extras.get_mut(at) {
+            if let Some(extra) = self.rows.extras.slab.get_mut(at) {
                 extra.bytes = handle;
             }
         } else {
@@ -562,18 +656,22 @@ impl Store {
             return;
         };
         if !record.has_extra() {
-            let Some(at) = self.rows.extras.insert(Extra::new(record.body)) else {
+            let Some(at) = self.rows.extras.slab.insert(Extra::new(record.body)) else {
                 return;
             };
             record.body = at;
             record.set_extra(true);
         }
-        let Some(extra) = self.rows.extras.get_mut(record.body) else {
+        let extras = &mut *self.rows.extras;
+        let Some(extra) = extras.slab.get_mut(record.body) else {
             return;
         };
-        self.boxed_bytes = self.boxed_bytes.saturating_sub(extra.boxed_bytes());
+        let before = extra.boxed_bytes();
         change(extra);
-        self.boxed_bytes = self.boxed_bytes.saturating_add(extra.boxed_bytes());
+        extras.boxed_bytes = extras
+            .boxed_bytes
+            .saturating_sub(before)
+            .saturating_add(extra.boxed_bytes());
         if extra.is_idle() && extra.ready_at == WallMs(0) {
             self.drop_extra(i);
         }
@@ -597,7 +695,7 @@ impl Store {
         let Some(record) = self.rows.slab.get_mut(i) else {
             return;
         };
-        if let Some(extra) = self.rows.extras.remove(record.body) {
+        if let Some(extra) = self.rows.extras.slab.remove(record.body) {
             record.body = extra.bytes;
             record.set_extra(false);
         }
@@ -616,7 +714,7 @@ impl Store {
     /// About how many bytes a dump takes: what the arena holds, and 24 bytes a
     /// record for its numbers. Within some 20 % for records without rare parts.
     pub fn dump_bytes(&self) -> usize {
-        self.rows.arena.bytes() + self.rows.len() * 24 + self.boxed_bytes
+        self.rows.arena.bytes() + self.rows.len() * 24 + self.rows.extras.boxed_bytes
     }
 
     /// Heap bytes.
@@ -624,9 +722,12 @@ impl Store {
         self.rows.slab.bytes()
             + self.rows.arena.bytes()
             + self.rows.extras.bytes()
-            + self.index.bytes()
+            + self.rows.extras.slab.bytes()
+            + self.rows.extras.boxed_bytes
+            + self.lookup.as_ref().map_or(0, |lookup| {
+                allocated(size_of::<Lookup>()) + lookup.index.bytes()
+            })
             + self.statuses.bytes()
-            + self.boxed_bytes
     }
 }
 

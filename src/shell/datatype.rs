@@ -11,7 +11,6 @@
 //! and rewriting may run in a forked child; the rest runs under the server's lock.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::hash::RandomState;
 use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 
@@ -70,12 +69,6 @@ pub(crate) static TYPE: RedisType = RedisType::new(
         defrag: None,
     },
 );
-
-/// Keys of the hash in each queue's index, made once: ids come from outside.
-pub(super) fn hasher() -> &'static RandomState {
-    static HASHER: OnceLock<RandomState> = OnceLock::new();
-    HASHER.get_or_init(RandomState::new)
-}
 
 /// What an open key holds.
 pub(super) enum Found<'k> {
@@ -177,7 +170,7 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
 fn load_queue(io: *mut raw::RedisModuleIO) -> Option<Queue> {
     let version = raw::load_unsigned(io).ok()?;
     let now = clock::now();
-    let mut queue = Queue::new(hasher());
+    let mut queue = Queue::new();
     loop {
         let chunk = raw::load_string_buffer(io).ok()?;
         if chunk.as_ref().is_empty() {
@@ -298,7 +291,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     guarded((), || {
         // SAFETY: a value of our type, boxed by us, that the server has done with.
         let queue = unsafe { Box::from_raw(value.cast::<Queue>()) };
-        info::retire(queue.meters());
+        info::retire(&queue);
         if queue.len() > DROP_AT_ONCE_MAX {
             drop_elsewhere(queue);
         }
@@ -357,7 +350,7 @@ unsafe extern "C" fn copy(
         // SAFETY: as in `free_effort`.
         let source = unsafe { &*value.cast::<Queue>() };
         let now = clock::now();
-        let mut queue = Queue::new(hasher());
+        let mut queue = Queue::new();
         source.for_each_saved(&mut |effect: &Effect<'_>| {
             queue.apply(&now, effect, &mut Vec::new());
             true

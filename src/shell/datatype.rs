@@ -34,6 +34,10 @@ pub(super) const VERSION_TEXT: &CStr = c"1";
 /// to a thread of its own, so that DEL and FLUSHALL stall nobody.
 const DROP_AT_ONCE_MAX: usize = 64;
 
+/// What the server keeps of a module's value: an object (16 bytes) and a pointer
+/// with its type (16).
+const SERVER_BYTES: usize = 32;
+
 /// When (monotonic) an unreadable queue was last logged.
 static UNREADABLE_AT: SharedCell<u64> = SharedCell::new(0);
 
@@ -307,14 +311,23 @@ unsafe extern "C" fn free_effort(
     guarded(1, || unsafe { &*value.cast::<Queue>() }.len().max(1))
 }
 
-/// Bytes of a queue, for MEMORY USAGE. Exact, O(1): the samples are not needed.
+/// Bytes of a queue, for MEMORY USAGE: itself, what the server keeps of a
+/// module's value beside the key, and the scheduler's entry. Exact, O(1): the
+/// samples are not needed.
 unsafe extern "C" fn mem_usage(
-    _ctx: *mut raw::RedisModuleKeyOptCtx,
+    ctx: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
     _samples: usize,
 ) -> usize {
-    // SAFETY: as in `free_effort`.
-    guarded(0, || unsafe { &*value.cast::<Queue>() }.bytes())
+    guarded(0, || {
+        // SAFETY: as in `free_effort`.
+        let queue = unsafe { &*value.cast::<Queue>() };
+        let share = api!(RedisModule_GetDbIdFromOptCtx).map_or(0, |get_db| {
+            // SAFETY: the context of this callback.
+            scheduler::share(unsafe { get_db(ctx) })
+        });
+        queue.bytes() + SERVER_BYTES + share
+    })
 }
 
 /// The key loses its value (deleted, overwritten, renamed, moved away): the

@@ -45,7 +45,7 @@ impl Queue {
     /// Counts something, unless it was counted when it happened.
     fn meter(&mut self, count: impl FnOnce(&mut Meters)) {
         if !self.replaying {
-            count(&mut self.meters);
+            count(&mut self.busy.meters);
         }
     }
 
@@ -78,7 +78,9 @@ impl Queue {
                     self.store.set_second(i, Some(payload));
                 }
                 self.file(i, now, entry(loading, Entry::Scheduled));
-                self.meter(|meters| meters.scheduled += 1);
+                if !self.replaying {
+                    self.count_scheduled();
+                }
                 raise(events, EventKind::Schedule, id);
                 true
             }
@@ -300,13 +302,13 @@ impl Queue {
                 all
             }
             Effect::Configure { name, value } => {
-                let mut own = self.own.take().unwrap_or_default();
+                let mut own = self.busy.own.take().unwrap_or_default();
                 let known = own.configure(name, value.as_deref());
-                self.own = (!own.is_empty()).then_some(own);
+                self.busy.own = (!own.is_empty()).then_some(own);
                 known
             }
             Effect::Pause { on, until, reason } => {
-                self.pause = on.then(|| {
+                self.busy.pause = on.then(|| {
                     Box::new(Pause {
                         until: *until,
                         reason: boxed(reason),

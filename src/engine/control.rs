@@ -44,6 +44,7 @@ impl Queue {
             Configure::Reset(Some(name)) => {
                 let name = known_setting(name)?;
                 let is_set = self
+                    .busy
                     .own
                     .iter()
                     .flat_map(|own| own.each())
@@ -55,7 +56,7 @@ impl Queue {
                 Ok(if is_set { vec![effect] } else { Vec::new() })
             }
             Configure::Reset(None) => {
-                let names = self.own.iter().flat_map(|own| own.each());
+                let names = self.busy.own.iter().flat_map(|own| own.each());
                 Ok(names
                     .map(|(name, _)| Effect::Configure {
                         name: Bytes::of(name),
@@ -81,6 +82,7 @@ impl Queue {
             )
         });
         let transitions = self
+            .busy
             .own
             .as_ref()
             .and_then(|own| own.transitions())
@@ -104,7 +106,7 @@ impl Queue {
 
     /// Decides `ORDER.RESUME`: nothing where there is no pause.
     pub fn decide_resume(&self) -> Option<Effect<'static>> {
-        self.pause.as_ref().map(|_| Effect::Pause {
+        self.busy.pause.as_ref().map(|_| Effect::Pause {
             on: false,
             until: None,
             reason: Bytes::of(b""),
@@ -115,6 +117,7 @@ impl Queue {
     pub fn decide_requeue(&mut self, env: &mut Env<'_>, count: usize) -> Result<Swept, Error> {
         let rows = &self.store.rows;
         let dead = self
+            .busy
             .dead
             .iter(rows)
             .filter(|i| rows.state(*i, &env.now) == State::Dead);
@@ -123,7 +126,7 @@ impl Queue {
             .map(|i| Bytes::copied(rows.id(i)))
             .collect();
         let done = ids.len() as u64;
-        let left = (self.dead.len() as u64).saturating_sub(done);
+        let left = (self.busy.dead.len() as u64).saturating_sub(done);
         let effect = if done == 0 {
             None
         } else {
@@ -151,21 +154,22 @@ impl Queue {
         match ask.state {
             // Nobody's lease is taken away.
             State::Missing | State::Leased | State::Reserved => {}
-            State::Dead if !filtered => handles.extend(self.dead.iter(rows).take(count)),
+            State::Dead if !filtered => handles.extend(self.busy.dead.iter(rows).take(count)),
             State::Scheduled if !filtered => {
                 self.deadlines
                     .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
             }
             State::Finished if !filtered => {
-                self.keeps
+                self.busy
+                    .keeps
                     .first_n(&SeeKeep(rows), now.wall_ms().0, count, &mut handles);
             }
             _ => {
                 let end = rows.end();
-                let mut at = if self.purge_at == 0 || self.purge_at > end {
+                let mut at = if self.busy.purge_at == 0 || self.busy.purge_at > end {
                     end
                 } else {
-                    self.purge_at
+                    self.busy.purge_at
                 };
                 let mut looks = count.saturating_mul(PURGE_LOOKS);
                 // Once round at most.
@@ -191,7 +195,9 @@ impl Queue {
                     }
                     handles.push(at);
                 }
-                self.purge_at = at;
+                if self.busy.purge_at != at {
+                    self.busy.purge_at = at;
+                }
             }
         }
         let rows = &self.store.rows;

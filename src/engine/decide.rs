@@ -145,6 +145,7 @@ impl Queue {
             return Some(Outcome::Stale);
         }
         let allowed = self
+            .busy
             .own
             .as_ref()
             .is_none_or(|own| to.is_none_or(|to| own.allows(met.status, to)));
@@ -466,7 +467,7 @@ impl Queue {
         let room = if live_max == 0 {
             u64::MAX
         } else {
-            live_max.saturating_sub(u64::from(self.tally.claims))
+            live_max.saturating_sub(u64::from(self.busy.tally.claims))
         };
         let picks = match ask.pick {
             Pick::Id(id) => {
@@ -541,7 +542,7 @@ impl Queue {
         let late_us = now
             .wall_us
             .saturating_sub(self.claimable_since(i).0.saturating_mul(1000));
-        self.meters.lateness.record(late_us);
+        self.busy.meters.lateness.record(late_us);
     }
 
     /// The next `count` claimable orders, as many as fit in
@@ -549,15 +550,15 @@ impl Queue {
     fn pick(&mut self, now: &Now, count: usize) -> Vec<u32> {
         let mut picks = Vec::new();
         let mut payload_bytes = 0_usize;
-        let mut drawn = self.drawn.front().unwrap_or(NIL);
-        let mut returned = self.returned.front().unwrap_or(NIL);
+        let mut drawn = self.busy.drawn.front().unwrap_or(NIL);
+        let mut returned = self.busy.returned.front().unwrap_or(NIL);
         while picks.len() < count {
             if drawn == NIL {
-                let last = self.drawn.back();
+                let last = self.busy.drawn.back();
                 if self.draw(now, count - picks.len()) {
                     drawn = match self.store.rows.get(last) {
                         Some(record) => record.next,
-                        None => self.drawn.front().unwrap_or(NIL),
+                        None => self.busy.drawn.front().unwrap_or(NIL),
                     };
                 }
             }

@@ -2,11 +2,12 @@
 //! Not ground state: neither saved nor replicated nor digested.
 
 use super::histogram::Histogram;
+use super::lazy::Blank;
 
 /// Totals and times of a queue, or of all queues together.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
-    /// Orders created or moved.
+    /// Orders created or moved. (A queue counts the latest of these by itself.)
     pub scheduled: u64,
     /// Orders finished by FINISH.
     pub finished: u64,
@@ -40,6 +41,36 @@ pub struct Meters {
     pub lock_wait: Histogram,
     /// Lock granted to its end.
     pub lock_hold: Histogram,
+}
+
+impl Meters {
+    /// Nothing counted.
+    const NONE: Self = Self {
+        scheduled: 0,
+        finished: 0,
+        claimed: 0,
+        acked: 0,
+        nacked: 0,
+        lapsed: 0,
+        dead: 0,
+        dead_dropped: 0,
+        stale: 0,
+        lock_attempts: 0,
+        lock_acquired: 0,
+        lock_busy: 0,
+        lateness: Histogram::NONE,
+        claim_wait: Histogram::NONE,
+        close: Histogram::NONE,
+        lock_wait: Histogram::NONE,
+        lock_hold: Histogram::NONE,
+    };
+}
+
+impl Blank for Meters {
+    fn blank() -> &'static Self {
+        static BLANK: Meters = Meters::NONE;
+        &BLANK
+    }
 }
 
 impl Meters {
@@ -125,7 +156,7 @@ impl Meters {
         self.lock_hold.add(&other.lock_hold);
     }
 
-    /// Heap bytes.
+    /// Heap bytes, as an allocator rounds them up.
     pub fn bytes(&self) -> usize {
         self.lateness.bytes()
             + self.claim_wait.bytes()

@@ -18,7 +18,9 @@
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
 //! | `store`, `record`, `status` | the records and what they are made of |
+//! | `lookup` | from an id to its record, one or many at a time |
 //! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
+//! | `lazy` | parts that are made when they are needed |
 //! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
 
 pub mod apply;
@@ -29,7 +31,9 @@ pub mod effect;
 pub mod fifo;
 pub mod histogram;
 pub mod index;
+pub mod lazy;
 pub mod lease;
+pub mod lookup;
 pub mod meters;
 pub mod number;
 pub mod outcome;

@@ -35,7 +35,6 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::RandomState;
 
 use super::decide::Env;
 use super::effect::{
@@ -105,7 +104,7 @@ impl Queue {
             }
         }
         assert_eq!(places.len(), self.store.len());
-        assert_eq!(tally, self.tally);
+        assert_eq!(tally, self.busy.tally);
         let mut met = 0;
         let mut stands = |i: u32, place: Place| {
             assert_eq!(places.get(&i), Some(&place), "record {i}");
@@ -114,12 +113,16 @@ impl Queue {
         check_wheel(&self.deadlines, &SeeDeadline(rows), |i| {
             stands(i, Place::Deadlines);
         });
-        check_wheel(&self.leases, &SeeLease(rows), |i| stands(i, Place::Leases));
-        check_wheel(&self.keeps, &SeeKeep(rows), |i| stands(i, Place::Keeps));
+        check_wheel(&self.busy.leases, &SeeLease(rows), |i| {
+            stands(i, Place::Leases);
+        });
+        check_wheel(&self.busy.keeps, &SeeKeep(rows), |i| {
+            stands(i, Place::Keeps);
+        });
         for (list, place) in [
-            (&self.drawn, Place::Drawn),
-            (&self.returned, Place::Returned),
-            (&self.dead, Place::Dead),
+            (&self.busy.drawn, Place::Drawn),
+            (&self.busy.returned, Place::Returned),
+            (&self.busy.dead, Place::Dead),
         ] {
             list.check(rows);
             let mut len = 0;
@@ -177,7 +180,7 @@ fn saved(queue: &Queue) -> BTreeSet<Vec<u8>> {
 /// A queue loaded from what another one saves.
 fn loaded(queue: &Queue, now: &Now) -> Queue {
     let mut writer = codec::ChunkWriter::new();
-    let mut copy = Queue::new(&RandomState::new());
+    let mut copy = Queue::new();
     let mut chunks: Vec<Vec<u8>> = Vec::new();
     queue.for_each_saved(&mut |effect| {
         chunks.extend(writer.push(effect).map(<[u8]>::to_vec));
@@ -616,9 +619,8 @@ impl World {
         } else {
             dice.below(1000)
         };
-        let hasher = RandomState::new();
         let server = |skew_us: i64, mono_us: u64| Server {
-            queue: Queue::new(&hasher),
+            queue: Queue::new(),
             wall_us: start_us.checked_add_signed(skew_us).unwrap(),
             mono_us,
         };
@@ -2879,7 +2881,7 @@ fn no_effect_however_absurd_breaks_a_queue() {
     let seed = from_environment("ORDER_TEST_SEED").unwrap_or(6);
     let steps = from_environment("ORDER_TEST_STEPS").unwrap_or(200_000);
     let mut dice = Dice(seed);
-    let mut queue = Queue::new(&RandomState::new());
+    let mut queue = Queue::new();
     let defaults = Defaults::default();
     let (mut wall_us, mut mono_us) = (1_700_000_000_000_000_u64, 5_000_000);
     for step in 0..steps {

@@ -29,16 +29,16 @@
 //! Deliberately absent: a drain, and any cascade by time (see `wheel`).
 
 use std::collections::VecDeque;
-use std::hash::RandomState;
 use std::sync::Arc;
 
 use super::effect::{Bytes, Effect, LeaseKind};
 use super::fifo::Fifo;
+use super::lazy::{Blank, Lazy};
 use super::meters::Meters;
 use super::outcome::{Announcement, EventKind, Outcome};
 use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
-use super::slab::NIL;
+use super::slab::{NIL, allocated};
 use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
 use super::time::{Now, WallMs};
 use super::wheel::Wheel;
@@ -103,13 +103,10 @@ pub(super) struct Tally {
     pub(super) retrying: u32,
 }
 
-/// The value under one key.
-#[derive(Debug)]
-pub struct Queue {
-    /// The records.
-    pub(super) store: Store,
-    /// See [`Place::Deadlines`].
-    pub(super) deadlines: Wheel,
+/// What only queues have in which more happens than that orders wait for their
+/// deadlines.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
     /// See [`Place::Leases`].
     pub(super) leases: Wheel,
     /// See [`Place::Keeps`].
@@ -122,8 +119,10 @@ pub struct Queue {
     pub(super) dead: Fifo,
     /// What stands in `Leases`.
     pub(super) tally: Tally,
-    /// Highest number in the queue: no later grant is at or below it. Ground.
-    pub(super) floor: u64,
+    /// Where PURGE goes on.
+    pub(super) purge_at: u32,
+    /// Whether a lease has lapsed since [`Queue::take_lapsed`].
+    lapsed: bool,
     /// The pause. Ground.
     pub(super) pause: Option<Box<Pause>>,
     /// The settings of its own. Ground.
@@ -131,51 +130,119 @@ pub struct Queue {
     /// Ids of orders that went back to their deadline by a lapse which has not
     /// been announced, at most [`NOTICES_MAX`].
     notices: VecDeque<Arc<[u8]>>,
-    /// Totals and times.
-    pub(super) meters: Box<Meters>,
     /// The wall clock at the last look, to notice a step back.
     seen: WallMs,
+    /// Totals and times, but for [`Queue::scheduled`].
+    pub(super) meters: Lazy<Meters>,
+}
+
+impl Busy {
+    /// Nothing.
+    const NONE: Self = Self {
+        leases: Wheel::new(),
+        keeps: Wheel::new(),
+        drawn: Fifo::new(),
+        returned: Fifo::new(),
+        dead: Fifo::new(),
+        tally: Tally {
+            claims: 0,
+            locks: 0,
+            reserved: 0,
+            retrying: 0,
+        },
+        purge_at: 0,
+        lapsed: false,
+        pause: None,
+        own: None,
+        notices: VecDeque::new(),
+        seen: WallMs(0),
+        meters: Lazy::new(),
+    };
+}
+
+impl Blank for Busy {
+    fn blank() -> &'static Self {
+        static BLANK: Busy = Busy::NONE;
+        &BLANK
+    }
+}
+
+/// The value under one key. Small: a key may hold a single order.
+#[derive(Debug)]
+pub struct Queue {
+    /// The records.
+    pub(super) store: Store,
+    /// See [`Place::Deadlines`].
+    pub(super) deadlines: Wheel,
+    /// The other places, and what else is rare.
+    pub(super) busy: Lazy<Busy>,
+    /// Highest number in the queue: no later grant is at or below it. Ground.
+    pub(super) floor: u64,
     /// Earliest wake among what was filed since [`Queue::take_hint`].
-    hint: u64,
+    hint: Wake,
     /// For the scheduler: the wake it has this queue filed under.
-    armed: u64,
-    /// Whether a lease has lapsed since [`Queue::take_lapsed`].
-    lapsed: bool,
-    /// Where PURGE goes on.
-    pub(super) purge_at: u32,
+    armed: Wake,
+    /// Orders created or moved that the meters do not know of.
+    scheduled: u16,
     /// Effects come back from disk: nothing is counted.
     pub(super) replaying: bool,
 }
 
+/// A wake in six bytes.
+#[derive(Clone, Copy, Debug)]
+struct Wake([u16; 3]);
+
+impl Wake {
+    /// Stands for [`NEVER`].
+    const NEVER: Self = Self([u16::MAX; 3]);
+    /// The last wake that is told apart, later than every time in a record.
+    const LAST: u64 = (1 << 48) - 2;
+
+    /// Wall milliseconds, or [`NEVER`].
+    const fn of(wall_ms: u64) -> Self {
+        if wall_ms == NEVER {
+            return Self::NEVER;
+        }
+        let ms = if wall_ms < Self::LAST {
+            wall_ms
+        } else {
+            Self::LAST
+        };
+        Self([ms as u16, (ms >> 16) as u16, (ms >> 32) as u16])
+    }
+
+    /// What it was made of.
+    const fn wall_ms(self) -> u64 {
+        let [low, middle, high] = self.0;
+        let ms = low as u64 | (middle as u64) << 16 | (high as u64) << 32;
+        if ms > Self::LAST { NEVER } else { ms }
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Queue {
-    /// An empty queue. `hasher` is the process's own, made once.
-    pub fn new(hasher: &RandomState) -> Self {
+    /// An empty queue.
+    pub fn new() -> Self {
         Self {
-            store: Store::new(hasher),
-            deadlines: Wheel::default(),
-            leases: Wheel::default(),
-            keeps: Wheel::default(),
-            drawn: Fifo::default(),
-            returned: Fifo::default(),
-            dead: Fifo::default(),
-            tally: Tally::default(),
+            store: Store::new(),
+            deadlines: Wheel::new(),
+            busy: Lazy::new(),
             floor: 0,
-            pause: None,
-            own: None,
-            notices: VecDeque::new(),
-            meters: Box::default(),
-            seen: WallMs(0),
-            hint: NEVER,
-            armed: NEVER,
-            lapsed: false,
-            purge_at: 0,
+            hint: Wake::NEVER,
+            armed: Wake::NEVER,
+            scheduled: 0,
             replaying: false,
         }
     }
 
     /// Whether nothing is in it that would be missed: then its key goes.
     pub fn is_empty(&self) -> bool {
-        self.store.is_empty() && self.own.is_none() && self.pause.is_none()
+        self.store.is_empty() && self.busy.own.is_none() && self.busy.pause.is_none()
     }
 
     /// How many records, those that already read as missing included.
@@ -190,7 +257,7 @@ impl Queue {
 
     /// Prepares for the commands on these ids, which are to come next and in this
     /// order: what they will read is read for all of them at once. As many as
-    /// [`AHEAD_MAX`](super::store::AHEAD_MAX) are looked at.
+    /// [`AHEAD_MAX`](super::lookup::AHEAD_MAX) are looked at.
     pub fn look_ahead<'i>(&mut self, ids: impl Iterator<Item = &'i [u8]>) {
         self.store.look_ahead(ids);
     }
@@ -200,22 +267,33 @@ impl Queue {
         self.store.end_look_ahead();
     }
 
-    /// Bytes it takes, itself included.
+    /// Bytes it takes, itself included, as an allocator rounds them up. O(1) but
+    /// for what is to be announced of lapsed locks, and statuses.
     pub fn bytes(&self) -> usize {
-        let notices: usize = self.notices.iter().map(|id| id.len() + 16).sum();
-        size_of::<Self>()
-            + size_of::<Meters>()
+        let busy = self.busy.made().map_or(0, |busy| {
+            let notices: usize = busy.notices.iter().map(|id| allocated(id.len() + 16)).sum();
+            busy.meters.bytes()
+                + busy.meters.made().map_or(0, Meters::bytes)
+                + busy.leases.bytes()
+                + busy.keeps.bytes()
+                + notices
+                + allocated(busy.notices.capacity() * size_of::<Arc<[u8]>>())
+                + busy.pause.as_ref().map_or(0, |pause| {
+                    allocated(size_of::<Pause>()) + allocated(pause.reason.len())
+                })
+                + busy.own.as_ref().map_or(0, |own| own.bytes())
+        });
+        allocated(size_of::<Self>())
             + self.store.bytes()
             + self.deadlines.bytes()
-            + self.leases.bytes()
-            + self.keeps.bytes()
-            + self.meters.bytes()
-            + notices
+            + self.busy.bytes()
+            + busy
     }
 
     /// What a setting comes to here.
     pub fn setting(&self, setting: Setting, defaults: &Defaults) -> u64 {
-        self.own
+        self.busy
+            .own
             .as_ref()
             .and_then(|own| own.get(setting))
             .unwrap_or_else(|| defaults.get(setting))
@@ -224,54 +302,68 @@ impl Queue {
     /// Counts an answer.
     pub fn note(&mut self, outcome: Outcome) {
         if outcome == Outcome::Stale {
-            self.meters.stale += 1;
+            self.busy.meters.stale += 1;
         }
     }
 
     /// Counts an answer to LOCK.
     pub fn note_lock(&mut self, outcome: Outcome) {
-        self.meters.lock_attempts += 1;
+        self.busy.meters.lock_attempts += 1;
         if outcome == Outcome::Busy {
-            self.meters.lock_busy += 1;
+            self.busy.meters.lock_busy += 1;
         }
     }
 
     /// Counts how long a client waited for a lock it was granted, microseconds.
     pub fn note_lock_wait(&mut self, waited_us: u64) {
-        self.meters.lock_wait.record(waited_us);
+        self.busy.meters.lock_wait.record(waited_us);
     }
 
-    /// What it has counted.
-    pub fn meters(&self) -> &Meters {
-        &self.meters
+    /// Counts an order that was created or moved.
+    pub(super) fn count_scheduled(&mut self) {
+        if let Some(more) = self.scheduled.checked_add(1) {
+            self.scheduled = more;
+        } else {
+            self.busy.meters.scheduled += u64::from(self.scheduled) + 1;
+            self.scheduled = 0;
+        }
+    }
+
+    /// Adds what it has counted to `sum`.
+    pub fn add_meters_to(&self, sum: &mut Meters) {
+        sum.scheduled += u64::from(self.scheduled);
+        if let Some(meters) = self.busy.meters.made() {
+            sum.add(meters);
+        }
     }
 
     /// Whether it is paused.
     pub fn is_paused(&self, now: &Now) -> bool {
-        self.pause
+        self.busy
+            .pause
             .as_ref()
             .is_some_and(|pause| !pause.until.is_some_and(|until| until.is_due(now)))
     }
 
     /// The wake the scheduler has noted here.
     pub fn armed(&self) -> u64 {
-        self.armed
+        self.armed.wall_ms()
     }
 
     /// Notes the wake for the scheduler.
     pub fn set_armed(&mut self, wall_ms: u64) {
-        self.armed = wall_ms;
+        self.armed = Wake::of(wall_ms);
     }
 
     /// The earliest wall millisecond for which something was filed since the
     /// last call, [`NEVER`] if nothing was.
     pub fn take_hint(&mut self) -> u64 {
-        std::mem::replace(&mut self.hint, NEVER)
+        std::mem::replace(&mut self.hint, Wake::NEVER).wall_ms()
     }
 
     /// Whether a lease has lapsed since the last call.
     pub fn take_lapsed(&mut self) -> bool {
-        std::mem::take(&mut self.lapsed)
+        self.busy.lapsed && std::mem::take(&mut self.busy.lapsed)
     }
 
     /// Takes a record out of where it stands, before it is changed.
@@ -287,16 +379,18 @@ impl Queue {
                 self.deadlines.remove(&mut ByDeadline(rows), i);
             }
             Place::Keeps => {
-                self.keeps.remove(&mut ByKeep(rows), i);
+                self.busy.keeps.remove(&mut ByKeep(rows), i);
             }
-            Place::Drawn => self.drawn.remove(rows, i, announced),
-            Place::Returned => self.returned.remove(rows, i, announced),
-            Place::Dead => self.dead.remove(rows, i, announced),
+            Place::Drawn => self.busy.drawn.remove(rows, i, announced),
+            Place::Returned => self.busy.returned.remove(rows, i, announced),
+            Place::Dead => self.busy.dead.remove(rows, i, announced),
             Place::Leases => {
                 if let Some(count) = self.tally_of(i) {
                     *count = count.saturating_sub(1);
                 }
-                self.leases.remove(&mut ByLease(&mut self.store.rows), i);
+                self.busy
+                    .leases
+                    .remove(&mut ByLease(&mut self.store.rows), i);
             }
         }
         self.lifted(i, place);
@@ -319,10 +413,10 @@ impl Queue {
         let extra = self.store.rows.extra(i)?;
         let has_deadline = self.store.rows.get(i)?.deadline().is_some();
         Some(match &extra.grant {
-            None => &mut self.tally.retrying,
-            Some(_) if !has_deadline => &mut self.tally.reserved,
-            Some(grant) if grant.kind == LeaseKind::Claim => &mut self.tally.claims,
-            Some(_) => &mut self.tally.locks,
+            None => &mut self.busy.tally.retrying,
+            Some(_) if !has_deadline => &mut self.busy.tally.reserved,
+            Some(grant) if grant.kind == LeaseKind::Claim => &mut self.busy.tally.claims,
+            Some(_) => &mut self.busy.tally.locks,
         })
     }
 
@@ -350,7 +444,9 @@ impl Queue {
             if let Some(count) = self.tally_of(i) {
                 *count = count.saturating_add(1);
             }
-            self.leases.insert(&mut ByLease(&mut self.store.rows), i);
+            self.busy
+                .leases
+                .insert(&mut ByLease(&mut self.store.rows), i);
             let mono = self.store.rows.extra(i).and_then(|extra| {
                 extra
                     .grant
@@ -384,7 +480,7 @@ impl Queue {
 
     /// Notes that there is something to do at `wall`.
     fn hint_at(&mut self, wall: WallMs) {
-        self.hint = self.hint.min(wall.0);
+        self.hint = Wake::of(self.hint.wall_ms().min(wall.0));
     }
 
     /// Files a record by its deadline.
@@ -398,7 +494,7 @@ impl Queue {
     /// Files a record by its keep end, or by the end of its lapsed lock.
     fn file_keep(&mut self, i: u32) {
         self.stand(i, Place::Keeps);
-        self.keeps.insert(&mut ByKeep(&mut self.store.rows), i);
+        self.busy.keeps.insert(&mut ByKeep(&mut self.store.rows), i);
         let rows = &self.store.rows;
         let end = rows
             .get(i)
@@ -410,7 +506,7 @@ impl Queue {
     /// Files a dead record.
     fn file_dead(&mut self, i: u32) {
         self.stand(i, Place::Dead);
-        self.dead.push_back(&mut self.store.rows, i);
+        self.busy.dead.push_back(&mut self.store.rows, i);
         self.hint_at(WallMs(0));
     }
 
@@ -419,7 +515,7 @@ impl Queue {
     fn file_returned(&mut self, i: u32, since: WallMs) {
         self.stand(i, Place::Returned);
         self.store.with_extra(i, |extra| extra.ready_at = since);
-        self.returned.push_back(&mut self.store.rows, i);
+        self.busy.returned.push_back(&mut self.store.rows, i);
         self.hint_at(WallMs(0));
     }
 
@@ -428,12 +524,15 @@ impl Queue {
     /// Returns whether it has caught up. Changes no ground state, so replicas
     /// call it too.
     pub fn advance(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
-        if now.wall_ms() < self.seen && !self.undraw(now, more) {
+        if now.wall_ms() < self.busy.seen && !self.undraw(now, more) {
             return false;
         }
-        self.seen = now.wall_ms();
+        if self.busy.is_made() {
+            self.busy.seen = now.wall_ms();
+        }
         let mut due = Vec::new();
         while self
+            .busy
             .leases
             .first_time(&SeeLease(&self.store.rows))
             .is_some_and(|first| first <= now.mono_ms().0)
@@ -441,7 +540,7 @@ impl Queue {
             if !more() {
                 return false;
             }
-            self.leases.take_due(
+            self.busy.leases.take_due(
                 &mut ByLease(&mut self.store.rows),
                 now.mono_ms().0,
                 STEP,
@@ -467,7 +566,7 @@ impl Queue {
     fn undraw(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
         loop {
             let mut back = Vec::new();
-            let mut at = self.drawn.back();
+            let mut at = self.busy.drawn.back();
             while back.len() < STEP
                 && let Some(record) = self.store.rows.get(at)
                 && let Some(deadline) = record.deadline()
@@ -506,21 +605,21 @@ impl Queue {
         let (kind, end, last_try) = (grant.kind, grant.end, grant.last_try);
         let Some(deadline) = deadline else {
             // A reserved id lives and dies with its lock.
-            self.lapsed = true;
-            self.meters.lapsed += 1;
+            self.busy.lapsed = true;
+            self.busy.meters.lapsed += 1;
             self.file_keep(i);
             return;
         };
-        self.lapsed = true;
-        self.meters.lapsed += 1;
+        self.busy.lapsed = true;
+        self.busy.meters.lapsed += 1;
         if kind == LeaseKind::Claim && last_try {
-            self.meters.dead += 1;
+            self.busy.meters.dead += 1;
             self.file_dead(i);
         } else if end < deadline || !deadline.is_due(now) {
             // What makes it claimable is its deadline, which may have passed too
             // since. (A claimed order comes here if the wall clock was set back.)
-            if self.notices.len() < NOTICES_MAX {
-                self.notices.push_back(self.store.rows.id(i).into());
+            if self.busy.notices.len() < NOTICES_MAX {
+                self.busy.notices.push_back(self.store.rows.id(i).into());
             }
             self.file_deadline(i, deadline);
             self.hint_at(WallMs(0));
@@ -545,7 +644,8 @@ impl Queue {
         );
         for i in &due {
             self.stand(*i, Place::Drawn);
-            self.drawn.push_back(&mut self.store.rows, *i);
+            self.busy.drawn.push_back(&mut self.store.rows, *i);
+            self.busy.seen = now.wall_ms();
         }
         !due.is_empty()
     }
@@ -587,11 +687,11 @@ impl Queue {
     /// Something can be claimed now, as far as [`Queue::advance`] has got.
     pub fn claimable(&self, now: &Now, defaults: &Defaults) -> bool {
         let full = self.setting(Setting::MaxLeased, defaults);
-        if self.is_paused(now) || (full != 0 && u64::from(self.tally.claims) >= full) {
+        if self.is_paused(now) || (full != 0 && u64::from(self.busy.tally.claims) >= full) {
             return false;
         }
-        !self.drawn.is_empty()
-            || !self.returned.is_empty()
+        !self.busy.drawn.is_empty()
+            || !self.busy.returned.is_empty()
             || self
                 .deadlines
                 .first_time(&SeeDeadline(&self.store.rows))
@@ -600,10 +700,10 @@ impl Queue {
 
     /// Whether an announcement is due.
     fn has_unannounced(&self) -> bool {
-        self.drawn.unannounced() > 0
-            || self.returned.unannounced() > 0
-            || self.dead.unannounced() > 0
-            || !self.notices.is_empty()
+        self.busy.drawn.unannounced() > 0
+            || self.busy.returned.unannounced() > 0
+            || self.busy.dead.unannounced() > 0
+            || !self.busy.notices.is_empty()
     }
 
     /// How many orders are to be announced and were not yet.
@@ -611,9 +711,10 @@ impl Queue {
         let due = self
             .deadlines
             .count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
-        let lists =
-            self.drawn.unannounced() + self.returned.unannounced() + self.dead.unannounced();
-        (due + lists + self.notices.len()) as u64
+        let lists = self.busy.drawn.unannounced()
+            + self.busy.returned.unannounced()
+            + self.busy.dead.unannounced();
+        (due + lists + self.busy.notices.len()) as u64
     }
 
     /// Gives out the next announcements in order, for at most `max` orders, and
@@ -623,23 +724,25 @@ impl Queue {
             return;
         }
         for _ in 0..max {
-            if let Some(id) = self.notices.pop_front() {
+            if !self.busy.notices.is_empty()
+                && let Some(id) = self.busy.notices.pop_front()
+            {
                 out.push(Announcement {
                     kind: EventKind::Lapsed,
                     id,
                 });
                 continue;
             }
-            if let Some(i) = self.dead.next_unannounced() {
-                self.dead.mark_announced(&self.store.rows);
+            if let Some(i) = self.busy.dead.next_unannounced() {
+                self.busy.dead.mark_announced(&self.store.rows);
                 self.announced(i, now, out);
                 continue;
             }
-            if self.drawn.next_unannounced().is_none() {
+            if self.busy.drawn.next_unannounced().is_none() {
                 self.draw(now, max);
             }
-            let drawn = self.drawn.next_unannounced().unwrap_or(NIL);
-            let i = self.earlier(drawn, self.returned.next_unannounced().unwrap_or(NIL));
+            let drawn = self.busy.drawn.next_unannounced().unwrap_or(NIL);
+            let i = self.earlier(drawn, self.busy.returned.next_unannounced().unwrap_or(NIL));
             if i == NIL {
                 return;
             }
@@ -648,9 +751,9 @@ impl Queue {
                 continue;
             }
             if i == drawn {
-                self.drawn.mark_announced(&self.store.rows);
+                self.busy.drawn.mark_announced(&self.store.rows);
             } else {
-                self.returned.mark_announced(&self.store.rows);
+                self.busy.returned.mark_announced(&self.store.rows);
             }
             self.announced(i, now, out);
         }
@@ -672,7 +775,8 @@ impl Queue {
         }
         if place == Place::Drawn {
             let since = self.claimable_since(i);
-            self.meters
+            self.busy
+                .meters
                 .lateness
                 .record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
         }
@@ -691,8 +795,8 @@ impl Queue {
         if self.is_paused(now) {
             return None;
         }
-        let at = self.notices.iter().position(|noted| **noted == *id);
-        let noted = at.and_then(|at| self.notices.remove(at));
+        let at = self.busy.notices.iter().position(|noted| **noted == *id);
+        let noted = at.and_then(|at| self.busy.notices.remove(at));
         let is_lapsed_reservation = || {
             let i = self.store.find(id)?;
             let (rows, record) = (&self.store.rows, self.store.rows.get(i)?);
@@ -713,18 +817,21 @@ impl Queue {
     /// what this server itself had announced and nobody claimed since: nothing
     /// on a replica that was never primary.
     pub fn announce_again(&mut self) {
-        for list in [&mut self.drawn, &mut self.returned, &mut self.dead] {
-            let mut at = list.front().unwrap_or(NIL);
-            while let Some(record) = self.store.rows.get_mut(at)
-                && record.is_announced()
-            {
-                record.set_announced(false);
-                at = record.next;
+        if self.busy.is_made() {
+            let busy = &mut *self.busy;
+            for list in [&mut busy.drawn, &mut busy.returned, &mut busy.dead] {
+                let mut at = list.front().unwrap_or(NIL);
+                while let Some(record) = self.store.rows.get_mut(at)
+                    && record.is_announced()
+                {
+                    record.set_announced(false);
+                    at = record.next;
+                }
+                list.announce_again();
             }
-            list.announce_again();
+            // What lapsed while another server was primary was its to say.
+            busy.notices = VecDeque::new();
         }
-        // What lapsed while another server was primary was its to say.
-        self.notices = VecDeque::new();
         self.hint_at(WallMs(0));
     }
 
@@ -737,7 +844,7 @@ impl Queue {
         defaults: &Defaults,
         max: usize,
     ) -> Option<Effect<'static>> {
-        if let Some(pause) = &self.pause
+        if let Some(pause) = &self.busy.pause
             && pause.until.is_some_and(|until| until.is_due(now))
         {
             return Some(Effect::Pause {
@@ -747,14 +854,15 @@ impl Queue {
             });
         }
         let mut handles = Vec::new();
-        self.keeps
+        self.busy
+            .keeps
             .first_n(&SeeKeep(&self.store.rows), 0, max, &mut handles);
         handles.retain(|i| self.store.rows.state(*i, now) == State::Missing);
         if handles.is_empty() {
             let dead_max = self.setting(Setting::DeadMax, defaults);
-            let too_many = (self.dead.len() as u64).saturating_sub(dead_max);
+            let too_many = (self.busy.dead.len() as u64).saturating_sub(dead_max);
             let count = usize::try_from(too_many).unwrap_or(usize::MAX).min(max);
-            handles.extend(self.dead.iter(&self.store.rows).take(count));
+            handles.extend(self.busy.dead.iter(&self.store.rows).take(count));
         }
         if handles.is_empty() {
             return None;
@@ -770,6 +878,7 @@ impl Queue {
     /// has something to do here; a value that has passed means now.
     pub fn next_wake(&self, now: &Now, duty: Duty) -> Option<WallMs> {
         let leases = self
+            .busy
             .leases
             .first_time(&SeeLease(&self.store.rows))
             .map(|mono| {
@@ -782,9 +891,9 @@ impl Queue {
         let mut wake = leases;
         let mut sooner = |at: Option<WallMs>| wake = wake.into_iter().chain(at).min();
         if self.is_paused(now) {
-            sooner(self.pause.as_ref().and_then(|pause| pause.until));
+            sooner(self.busy.pause.as_ref().and_then(|pause| pause.until));
         } else {
-            if self.pause.is_some() || (duty == Duty::All && self.has_unannounced()) {
+            if self.busy.pause.is_some() || (duty == Duty::All && self.has_unannounced()) {
                 return Some(WallMs(0));
             }
             let rows = &self.store.rows;
@@ -799,7 +908,8 @@ impl Queue {
             }
         }
         sooner(
-            self.keeps
+            self.busy
+                .keeps
                 .first_time(&SeeKeep(&self.store.rows))
                 .map(|end| forget_wake(WallMs(end))),
         );

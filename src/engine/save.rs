@@ -16,7 +16,7 @@ impl Queue {
     /// Gives each effect that rebuilds this queue to `sink`, until that returns
     /// false. Lossless; O(n).
     pub fn for_each_saved(&self, sink: &mut dyn FnMut(&Effect<'_>) -> bool) {
-        for (name, value) in self.own.iter().flat_map(|own| own.each()) {
+        for (name, value) in self.busy.own.iter().flat_map(|own| own.each()) {
             let value = Some(Bytes::of(&value));
             if !sink(&Effect::Configure {
                 name: Bytes::of(name),
@@ -25,7 +25,7 @@ impl Queue {
                 return;
             }
         }
-        if let Some(pause) = &self.pause
+        if let Some(pause) = &self.busy.pause
             && !sink(&Effect::Pause {
                 on: true,
                 until: pause.until,
@@ -45,7 +45,7 @@ impl Queue {
             }
             go_on
         };
-        for list in [&self.drawn, &self.returned, &self.dead] {
+        for list in [&self.busy.drawn, &self.busy.returned, &self.busy.dead] {
             let mut at = list.front().unwrap_or(NIL);
             while at != NIL && save(at) {
                 at = rows.next(at);
@@ -53,8 +53,10 @@ impl Queue {
         }
         self.deadlines
             .for_each_in_order(&SeeDeadline(rows), &mut save);
-        self.leases.for_each_in_order(&SeeLease(rows), &mut save);
-        self.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
+        self.busy
+            .leases
+            .for_each_in_order(&SeeLease(rows), &mut save);
+        self.busy.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
     }
 
     /// A record with all of its ground state.

@@ -4,6 +4,7 @@
 //! record; no state depends on a setting. So changing one never changes an
 //! order that is already there.
 
+use super::slab::allocated;
 use crate::request::STATUS_BYTES_MAX;
 
 /// A numeric setting of a queue.
@@ -192,6 +193,12 @@ impl Own {
             *place = value;
         }
         true
+    }
+
+    /// Bytes it takes, itself included, as an allocator rounds them up.
+    pub fn bytes(&self) -> usize {
+        let text = self.transitions.as_ref().map_or(0, |text| text.len());
+        allocated(size_of::<Self>()) + allocated(text)
     }
 
     /// Whether nothing is set.

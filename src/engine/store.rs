@@ -1,14 +1,14 @@
 //! The records of a queue and the tables they live in: slab, arena, extras,
 //! index by id, statuses. Knows what a record is made of, nothing of time.
 
-use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
 
 use super::arena::Arena;
 use super::effect::LeaseKind;
 use super::fifo::Linked;
-use super::index::{Hashed, Index};
+use super::index::Hashed;
+use super::lazy::{Blank, Lazy};
+use super::lookup::{Lookup, hash_of_id};
 use super::record::{Extra, Grant, Record};
 use super::slab::{NIL, Slab};
 use super::status::{OWN, Statuses};
@@ -30,9 +30,26 @@ pub struct Rows {
     /// Their ids and payloads.
     arena: Arena,
     /// Their rare parts.
-    extras: Slab<Extra>,
-    /// Makes the hashes of ids.
-    hasher: RandomState,
+    extras: Lazy<Extras>,
+}
+
+/// The rare parts of records.
+#[derive(Debug, Default)]
+struct Extras {
+    /// The parts.
+    slab: Slab<Extra>,
+    /// Heap bytes of what they hold.
+    boxed_bytes: usize,
+}
+
+impl Blank for Extras {
+    fn blank() -> &'static Self {
+        static BLANK: Extras = Extras {
+            slab: Slab::new(),
+            boxed_bytes: 0,
+        };
+        &BLANK
+    }
 }
 
 /// All records of a queue.
@@ -40,64 +57,14 @@ pub struct Rows {
 pub struct Store {
     /// The tables.
     pub rows: Rows,
-    /// Records by id.
-    index: Index,
+    /// Records by id, where there are or were more than [`FEW`].
+    lookup: Option<Box<Lookup>>,
     /// The statuses the records have.
     statuses: Statuses,
-    /// Heap bytes of what extras hold.
-    boxed_bytes: usize,
-    /// The last id that was looked for.
-    recent: Cell<Recent>,
-    /// What was found for the ids that are looked for next, in their order.
-    ahead: Vec<Seen>,
-    /// How many of those were used.
-    ahead_used: Cell<usize>,
 }
 
-/// What is believed to be found under an id. It is verified when it is used.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// The record, or [`NIL`].
-    found: u32,
-    /// The hash of the id, if it is known.
-    hash: Option<u64>,
-}
-
-/// So many ids are looked up ahead at a time: more misses than a processor has in
-/// flight, and few enough that what they brought is still there when it is used.
-pub const AHEAD_MAX: usize = 64;
-
-/// An id, its hash, and what was found under it. One command looks for its id up
-/// to four times (decide, apply, reply); this makes it one hash and one lookup.
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    /// The id; longer ones are not remembered.
-    id: [u8; RECENT_BYTES],
-    /// Length of the id; 0: nothing is remembered.
-    len: u8,
-    /// What was found.
-    seen: Seen,
-}
-
-/// The longest id that is remembered.
-const RECENT_BYTES: usize = 40;
-
-impl Recent {
-    /// Nothing.
-    const NONE: Self = Self {
-        id: [0; RECENT_BYTES],
-        len: 0,
-        seen: Seen {
-            found: NIL,
-            hash: None,
-        },
-    };
-
-    /// Whether this is about `id`.
-    fn is(&self, id: &[u8]) -> bool {
-        self.len != 0 && self.id.get(..usize::from(self.len)) == Some(id)
-    }
-}
+/// Up to so many records are searched one by one, without an index.
+const FEW: u32 = 16;
 
 /// Splits a block into id and, where there is one, the second part.
 fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
@@ -161,7 +128,7 @@ impl Rows {
         if !record.has_extra() {
             return None;
         }
-        self.extras.get(record.body)
+        self.extras.slab.get(record.body)
     }
 
     /// The last grant of a record.
@@ -182,6 +149,13 @@ impl Rows {
     #[inline]
     pub fn id(&self, i: u32) -> &[u8] {
         self.parts(i).0
+    }
+
+    /// Whether there is such a record and it has this id.
+    pub fn is(&self, i: u32, id: &[u8]) -> bool {
+        self.slab.get(i).is_some_and(|record| {
+            split_block(self.arena.get(self.bytes_of(record)), record.has_second()).0 == id
+        })
     }
 
     /// Begins to read what a command on this record will need: its bytes, and the
@@ -206,6 +180,7 @@ impl Rows {
             return record.body;
         }
         self.extras
+            .slab
             .get(record.body)
             .map_or(NIL, |extra| extra.bytes)
     }
@@ -225,7 +200,7 @@ impl Rows {
         }
         let deadline = record.deadline();
         if record.has_extra()
-            && let Some(extra) = self.extras.get(record.body)
+            && let Some(extra) = self.extras.slab.get(record.body)
         {
             let ended_last_try = match &extra.grant {
                 Some(grant) if !grant.end_mono.is_over(now) => {
@@ -257,6 +232,11 @@ impl Rows {
     /// One past the highest handle.
     pub fn end(&self) -> u32 {
         self.slab.end()
+    }
+
+    /// See [`Slab::skip_empty`].
+    pub fn skip_empty(&self, bound: u32) -> u32 {
+        self.slab.skip_empty(bound)
     }
 
     /// How many records.
@@ -295,7 +275,7 @@ impl Linked for Rows {
 
 impl Hashed for Rows {
     fn hash_of(&self, i: u32) -> u64 {
-        self.hasher.hash_one(self.id(i))
+        hash_of_id(self.id(i))
     }
 }
 
@@ -410,116 +390,56 @@ fn filed_keep(rows: &Rows, i: u32) -> u64 {
         .map_or(1, |end| end.0.max(1))
 }
 
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Store {
     /// An empty store; allocates nothing.
-    pub fn new(hasher: &RandomState) -> Self {
+    pub fn new() -> Self {
         let rows = Rows {
-            slab: Slab::default(),
-            arena: Arena::default(),
-            extras: Slab::default(),
-            hasher: hasher.clone(),
+            slab: Slab::new(),
+            arena: Arena::new(),
+            extras: Lazy::new(),
         };
         Self {
             rows,
-            index: Index::default(),
+            lookup: None,
             statuses: Statuses::default(),
-            boxed_bytes: 0,
-            recent: Cell::new(Recent::NONE),
-            ahead: Vec::new(),
-            ahead_used: Cell::new(0),
         }
     }
 
     /// The record with this id. O(1).
     pub fn find(&self, id: &[u8]) -> Option<u32> {
-        let found = self.look_up(id).found;
+        let Some(lookup) = &self.lookup else {
+            return (0..self.rows.end()).find(|i| self.rows.is(*i, id));
+        };
+        let found = lookup.look_up(&self.rows, id).found;
         (found != NIL).then_some(found)
     }
 
-    /// What is found under an id: remembered, expected, or looked for.
-    fn look_up(&self, id: &[u8]) -> Seen {
-        let recent = self.recent.get();
-        if recent.is(id) {
-            return recent.seen;
-        }
-        let seen = self.expected(id).unwrap_or_else(|| {
-            let hash = self.rows.hasher.hash_one(id);
-            let same = |i| {
-                self.rows.touch(i);
-                self.rows.id(i) == id
-            };
-            Seen {
-                found: self.index.find(hash, same).unwrap_or(NIL),
-                hash: Some(hash),
-            }
-        });
-        self.remember(id, seen);
-        seen
-    }
-
-    /// Remembers the last id that was looked for.
-    fn remember(&self, id: &[u8], seen: Seen) {
-        let mut recent = Recent {
-            seen,
-            ..Recent::NONE
-        };
-        if let (Some(to), Ok(len)) = (recent.id.get_mut(..id.len()), u8::try_from(id.len())) {
-            to.copy_from_slice(id);
-            recent.len = len;
-            self.recent.set(recent);
-        }
-    }
-
-    /// The next of what was looked up ahead, if it is the record of this id.
-    fn expected(&self, id: &[u8]) -> Option<Seen> {
-        let seen = *self.ahead.get(self.ahead_used.get())?;
-        self.ahead_used.set(self.ahead_used.get() + 1);
-        (seen.found != NIL && self.rows.id(seen.found) == id).then_some(seen)
-    }
-
-    /// Looks up the ids that are about to be looked for, in this order. At a
-    /// million orders most of the time of a lookup is spent on waiting for memory;
-    /// here each step is made for all ids before the next one, so that they wait
-    /// together. O([`AHEAD_MAX`]): that many are taken, further ids are not.
+    /// Prepares for the lookups of these ids, which are to come next and in this
+    /// order; see [`Lookup::look_ahead`].
     pub fn look_ahead<'i>(&mut self, ids: impl Iterator<Item = &'i [u8]>) {
-        let Self { rows, index, .. } = &*self;
-        let mut ahead: Vec<Seen> = Vec::with_capacity(AHEAD_MAX);
-        ahead.extend(ids.take(AHEAD_MAX).map(|id| {
-            let hash = rows.hasher.hash_one(id);
-            index.touch(hash);
-            Seen {
-                found: NIL,
-                hash: Some(hash),
-            }
-        }));
-        for seen in &mut ahead {
-            seen.found = seen.hash.map_or(NIL, |hash| index.guess(hash));
-            black_box(rows.slab.get(seen.found).map(|record| record.body));
+        if let Some(lookup) = &mut self.lookup {
+            lookup.look_ahead(&self.rows, ids);
         }
-        self.expect(ahead);
     }
 
     /// As [`Store::look_ahead`], of records that are known already.
     pub fn expect_records(&mut self, records: &[u32]) {
-        let seen = |i: &u32| Seen {
-            found: *i,
-            hash: None,
-        };
-        self.expect(records.iter().map(seen).collect());
-    }
-
-    /// Sets what is found next, and begins to read it.
-    fn expect(&mut self, ahead: Vec<Seen>) {
-        for seen in &ahead {
-            self.rows.touch(seen.found);
+        if let Some(lookup) = &mut self.lookup {
+            lookup.expect(&self.rows, records);
         }
-        self.ahead = ahead;
-        self.ahead_used.set(0);
     }
 
     /// Gives back what looking ahead has left.
     pub fn end_look_ahead(&mut self) {
-        self.ahead = Vec::new();
+        if let Some(lookup) = &mut self.lookup {
+            lookup.end_look_ahead();
+        }
     }
 
     /// Whether another record, or a new payload, fits.
@@ -531,19 +451,20 @@ impl Store {
     /// the store is full.
     pub fn create(&mut self, id: &[u8]) -> Option<u32> {
         let id_len = u8::try_from(id.len()).ok()?;
-        let hash = self.look_up(id).hash;
-        let hash = hash.unwrap_or_else(|| self.rows.hasher.hash_one(id));
+        let seen = self
+            .lookup
+            .as_ref()
+            .map(|lookup| lookup.look_up(&self.rows, id));
         let bytes = self.rows.arena.insert(&[&[id_len], id])?;
         let Some(i) = self.rows.slab.insert(Record::new(bytes)) else {
             self.rows.arena.remove(bytes);
             return None;
         };
-        self.index.insert(&self.rows, hash, i);
-        let seen = Seen {
-            found: i,
-            hash: Some(hash),
-        };
-        self.remember(id, seen);
+        match (&mut self.lookup, seen) {
+            (Some(lookup), Some(seen)) => lookup.insert(&self.rows, id, seen, i),
+            _ if i >= FEW => self.lookup = Some(Box::new(Lookup::of(&self.rows))),
+            _ => {}
+        }
         Some(i)
     }
 
@@ -551,17 +472,14 @@ impl Store {
     pub fn remove(&mut self, i: u32) {
         self.clear_extra(i);
         self.set_status(i, b"");
-        let recent = self.recent.get();
-        let hash = if recent.seen.found == i && recent.len != 0 {
-            recent.seen.hash
-        } else {
-            None
-        };
-        let hash = hash.unwrap_or_else(|| self.rows.hash_of(i));
-        self.index.remove(hash, i);
-        self.recent.set(Recent::NONE);
+        if let Some(lookup) = &mut self.lookup {
+            lookup.remove(&self.rows, i);
+        }
         if let Some(record) = self.rows.slab.remove(i) {
             self.rows.arena.remove(record.body);
+        }
+        if self.rows.end() == 0 {
+            self.lookup = None;
         }
     }
 
@@ -636,7 +554,7 @@ impl Store {
         record.set_second(has_second);
         if record.has_extra() {
             let at = record.body;
-            if let Some(extra) = self.rows.extras.get_mut(at) {
+            if let Some(extra) = self.rows.extras.slab.get_mut(at) {
                 extra.bytes = handle;
             }
         } else {
@@ -651,18 +569,22 @@ impl Store {
             return;
         };
         if !record.has_extra() {
-            let Some(at) = self.rows.extras.insert(Extra::new(record.body)) else {
+            let Some(at) = self.rows.extras.slab.insert(Extra::new(record.body)) else {
                 return;
             };
             record.body = at;
             record.set_extra(true);
         }
-        let Some(extra) = self.rows.extras.get_mut(record.body) else {
+        let extras = &mut *self.rows.extras;
+        let Some(extra) = extras.slab.get_mut(record.body) else {
             return;
         };
-        self.boxed_bytes = self.boxed_bytes.saturating_sub(extra.boxed_bytes());
+        let before = extra.boxed_bytes();
         change(extra);
-        self.boxed_bytes = self.boxed_bytes.saturating_add(extra.boxed_bytes());
+        extras.boxed_bytes = extras
+            .boxed_bytes
+            .saturating_sub(before)
+            .saturating_add(extra.boxed_bytes());
         if extra.is_idle() && extra.ready_at == WallMs(0) {
             self.drop_extra(i);
         }
@@ -686,7 +608,7 @@ impl Store {
         let Some(record) = self.rows.slab.get_mut(i) else {
             return;
         };
-        if let Some(extra) = self.rows.extras.remove(record.body) {
+        if let Some(extra) = self.rows.extras.slab.remove(record.body) {
             record.body = extra.bytes;
             record.set_extra(false);
         }
@@ -705,7 +627,7 @@ impl Store {
     /// About how many bytes a dump takes: what the arena holds, and 24 bytes a
     /// record for its numbers. Within some 20 % for records without rare parts.
     pub fn dump_bytes(&self) -> usize {
-        self.rows.arena.bytes() + self.rows.len() * 24 + self.boxed_bytes
+        self.rows.arena.bytes() + self.rows.len() * 24 + self.rows.extras.boxed_bytes
     }
 
     /// Heap bytes.
@@ -713,10 +635,10 @@ impl Store {
         self.rows.slab.bytes()
             + self.rows.arena.bytes()
             + self.rows.extras.bytes()
-            + self.index.bytes()
+            + self.rows.extras.slab.bytes()
+            + self.rows.extras.boxed_bytes
+            + self.lookup.as_ref().map_or(0, |lookup| lookup.bytes())
             + self.statuses.bytes()
-            + self.ahead.capacity() * size_of::<Seen>()
-            + self.boxed_bytes
     }
 }
 

@@ -17,7 +17,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::hash::RandomState;
 
 use super::control::Swept;
 use super::decide::{CLAIM_BYTES_MAX, Env};
@@ -82,10 +81,9 @@ struct Bench {
 impl Bench {
     /// An empty queue at the start of a story.
     fn new(passes: bool) -> Self {
-        let hasher = RandomState::new();
         Self {
-            queue: Queue::new(&hasher),
-            replica: Queue::new(&hasher),
+            queue: Queue::new(),
+            replica: Queue::new(),
             numbers: Numbers::new(),
             defaults: Defaults::default(),
             wall_us: START_MS * 1000,
@@ -153,7 +151,7 @@ impl Bench {
             true
         });
         chunks.extend(writer.finish().map(<[u8]>::to_vec));
-        let mut loaded = Queue::new(&RandomState::new());
+        let mut loaded = Queue::new();
         self.mono_us -= 1_000; // Another process has another monotonic clock ...
         for chunk in &chunks {
             for effect in codec::decode(codec::VERSION, chunk).unwrap() {
@@ -164,7 +162,7 @@ impl Bench {
         self.queue = loaded;
         // ... but stories count by it, so what was said of it is taken back.
         let (wall_us, now) = (self.wall_us, self.mono_us + 1_000);
-        let mut again = Queue::new(&RandomState::new());
+        let mut again = Queue::new();
         self.mono_us = now;
         self.queue.for_each_saved(&mut |effect| {
             again.replay(
@@ -2095,8 +2093,8 @@ fn the_fences_of_an_order_grow_for_ever() {
                     }
                     // The key is gone; the server is the same.
                     "delete" => {
-                        bench.queue = Queue::new(&RandomState::new());
-                        bench.replica = Queue::new(&RandomState::new());
+                        bench.queue = Queue::new();
+                        bench.replica = Queue::new();
                     }
                     _ => {
                         let said = bench.run(command);
@@ -3674,8 +3672,8 @@ fn a_rev_never_comes_back_with_an_id_that_is_made_again() {
             }
         }
         // With its last order the queue goes, and with it its floor.
-        bench.queue = Queue::new(&RandomState::new());
-        bench.replica = Queue::new(&RandomState::new());
+        bench.queue = Queue::new();
+        bench.replica = Queue::new();
     }
 }
 
@@ -3714,4 +3712,26 @@ fn requeued_orders_come_in_the_order_they_died_whatever_their_deadlines() {
         (1.0, "REQUEUE", "a b left:0"),
         (1.0, "CLAIM me COUNT 2", "a#1 b#1"),
     ]);
+}
+
+#[test]
+fn a_queue_of_one_order_is_small_and_bytes_say_so() {
+    assert!(size_of::<Queue>() <= 160, "{}", size_of::<Queue>());
+    let mut bench = Bench::new(false);
+    assert_eq!(bench.queue.bytes(), 160, "an empty queue owns nothing");
+    // Row: orders, and the most bytes of the queue that holds them.
+    let mut made = 0;
+    for (orders, most) in [(1, 224), (2, 272), (10, 900), (16, 1200), (300, 28_500)] {
+        while made < orders {
+            let px = 900_000 + made;
+            bench.run(&format!("SCHEDULE order-{made:014} PX {px} STATUS unpaid"));
+            made += 1;
+        }
+        let bytes = bench.queue.bytes();
+        assert!(bytes <= most, "{bytes} bytes for {orders} orders");
+        assert!(
+            bytes >= orders as usize * (28 + 24),
+            "{bytes} bytes for {orders} orders"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 //! counts of STATS, which say by `behind_ms` how far they may be off.
 
 use super::effect::LeaseKind;
+use super::meters::Meters;
 use super::queue::Queue;
 use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
@@ -196,16 +197,16 @@ impl Queue {
             self.deadlines
                 .count_until(&SeeDeadline(rows), now.wall_ms().0)
         };
-        let forgotten = || self.keeps.count_until(&SeeKeep(rows), now.wall_ms().0);
+        let forgotten = || self.busy.keeps.count_until(&SeeKeep(rows), now.wall_ms().0);
         match state {
             State::Missing => 0,
             State::Scheduled => self.deadlines.len().saturating_sub(due()) as u64,
-            State::Expired => (due() + self.drawn.len() + self.returned.len()) as u64,
-            State::Leased => u64::from(self.tally.claims) + u64::from(self.tally.locks),
-            State::Retrying => u64::from(self.tally.retrying),
-            State::Dead => self.dead.len() as u64,
-            State::Finished => self.keeps.len().saturating_sub(forgotten()) as u64,
-            State::Reserved => u64::from(self.tally.reserved),
+            State::Expired => (due() + self.busy.drawn.len() + self.busy.returned.len()) as u64,
+            State::Leased => u64::from(self.busy.tally.claims) + u64::from(self.busy.tally.locks),
+            State::Retrying => u64::from(self.busy.tally.retrying),
+            State::Dead => self.busy.dead.len() as u64,
+            State::Finished => self.busy.keeps.len().saturating_sub(forgotten()) as u64,
+            State::Reserved => u64::from(self.busy.tally.reserved),
         }
     }
 
@@ -228,7 +229,7 @@ impl Queue {
             .first_time(&SeeDeadline(rows))
             .filter(|first| *first <= wall.0)
             .map(WallMs);
-        let fronts = [self.drawn.front(), self.returned.front()];
+        let fronts = [self.busy.drawn.front(), self.busy.returned.front()];
         let oldest = fronts
             .into_iter()
             .flatten()
@@ -236,10 +237,11 @@ impl Queue {
             .chain(first_due)
             .min();
         let behind = self
+            .busy
             .leases
             .first_time(&SeeLease(rows))
             .map_or(0, |first| now.mono_ms().0.saturating_sub(first));
-        let pause = self.pause.as_ref().filter(|_| self.is_paused(now));
+        let pause = self.busy.pause.as_ref().filter(|_| self.is_paused(now));
         let paused_ms = match pause {
             None => StatValue::Int(-2),
             Some(pause) => match pause.until {
@@ -260,24 +262,23 @@ impl Queue {
                 int(oldest.map_or(0, |since| wall.0.saturating_sub(since.0))),
             ),
             ("behind_ms", int(behind)),
-            ("live_claims", int(u64::from(self.tally.claims))),
+            ("live_claims", int(u64::from(self.busy.tally.claims))),
             ("claim_waiters", int(waiters.0)),
             ("lock_waiters", int(waiters.1)),
             ("paused_ms", paused_ms),
             ("pause_reason", StatValue::Text(reason)),
         ]);
-        stats.extend(self.meters.totals().map(|(name, total)| (name, int(total))));
-        stats.extend(
-            self.meters
-                .times()
-                .map(|(name, ms)| (name, StatValue::Real(ms))),
-        );
+        let mut meters = Meters::default();
+        self.add_meters_to(&mut meters);
+        stats.extend(meters.totals().map(|(name, total)| (name, int(total))));
+        stats.extend(meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
         stats.push(("bytes", int(self.bytes() as u64)));
         stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
         stats.extend(
             Setting::ALL.map(|setting| (setting.name(), int(self.setting(setting, defaults)))),
         );
         let transitions = self
+            .busy
             .own
             .as_ref()
             .and_then(|own| own.transitions())
@@ -334,13 +335,13 @@ impl Queue {
             element(&texts, &numbers);
         }
         element(&[b"floor"], &[self.floor]);
-        if let Some(pause) = &self.pause {
+        if let Some(pause) = &self.busy.pause {
             element(
                 &[b"pause", &pause.reason],
                 &[pause.until.map_or(u64::MAX, |until| until.0)],
             );
         }
-        for (name, value) in self.own.iter().flat_map(|own| own.each()) {
+        for (name, value) in self.busy.own.iter().flat_map(|own| own.each()) {
             element(&[b"setting", name, &value], &[]);
         }
     }

@@ -51,7 +51,7 @@
 //! alone (the record knows its time).
 
 use super::fifo::Linked;
-use super::slab::{NIL, Slab, Vacant};
+use super::slab::{NIL, Slab, Vacant, allocated};
 
 /// Linked records that know the time they are filed under.
 pub trait Filed: Linked {
@@ -345,9 +345,12 @@ pub struct Wheel {
     root: Slot,
     /// Records in the wheel.
     len: u32,
-    /// The nodes.
-    nodes: Slab<Node, NODE_PAGE_BITS>,
+    /// The nodes; most wheels never have one.
+    nodes: Option<Box<Nodes>>,
 }
+
+/// The nodes of a wheel.
+type Nodes = Slab<Node, NODE_PAGE_BITS>;
 
 impl Default for Wheel {
     fn default() -> Self {
@@ -361,7 +364,7 @@ impl Wheel {
         Self {
             root: Slot::EMPTY,
             len: 0,
-            nodes: Slab::new(),
+            nodes: None,
         }
     }
 
@@ -376,8 +379,33 @@ impl Wheel {
     }
 
     /// Bytes on the heap. O(1).
-    pub const fn bytes(&self) -> usize {
-        self.nodes.bytes()
+    pub fn bytes(&self) -> usize {
+        self.nodes
+            .as_ref()
+            .map_or(0, |nodes| allocated(size_of::<Nodes>()) + nodes.bytes())
+    }
+
+    /// A node.
+    #[inline]
+    fn node(&self, number: u32) -> Option<&Node> {
+        self.nodes.as_ref()?.get(number)
+    }
+
+    /// A node, to be changed.
+    #[inline]
+    fn node_mut(&mut self, number: u32) -> Option<&mut Node> {
+        self.nodes.as_mut()?.get_mut(number)
+    }
+
+    /// How many nodes there are.
+    #[cfg(any(test, debug_assertions))]
+    fn node_count(&self) -> usize {
+        self.nodes.as_ref().map_or(0, |nodes| nodes.len())
+    }
+
+    /// Stores a node.
+    fn add_node(&mut self, node: Node) -> Option<u32> {
+        self.nodes.get_or_insert_default().insert(node)
     }
 
     /// Forgets all records, and leaves them as they are. O(nodes / 32).
@@ -407,7 +435,7 @@ impl Wheel {
             // There always is one: each node stands over 64 records and each
             // record below 8 nodes, so 2^32 records have 2^29 nodes at most and
             // the store is never full.
-            let node = node.and_then(|number| Some((number, self.nodes.get_mut(number)?)));
+            let node = node.and_then(|number| Some((number, self.node_mut(number)?)));
             debug_assert!(node.is_some(), "the store of nodes is full");
             let Some((number, node)) = node else { return };
             node.count += 1;
@@ -487,7 +515,7 @@ impl Wheel {
         let mut count = 0;
         let mut slot = self.root;
         while let Some(node) = slot.node() {
-            let Some(node) = self.nodes.get(node) else {
+            let Some(node) = self.node(node) else {
                 return count;
             };
             if !node.covers(until) {
@@ -552,10 +580,9 @@ impl Wheel {
     fn slot(&self, place: Place) -> Slot {
         match place {
             Place::Root => self.root,
-            Place::In { node, digit } => self
-                .nodes
-                .get(node)
-                .map_or(Slot::EMPTY, |node| node.slot(digit)),
+            Place::In { node, digit } => {
+                self.node(node).map_or(Slot::EMPTY, |node| node.slot(digit))
+            }
         }
     }
 
@@ -564,7 +591,7 @@ impl Wheel {
         match place {
             Place::Root => self.root = slot,
             Place::In { node, digit } => {
-                if let Some(node) = self.nodes.get_mut(node) {
+                if let Some(node) = self.node_mut(node) {
                     node.set_slot(digit, slot);
                 }
             }
@@ -574,7 +601,7 @@ impl Wheel {
     /// Records in a slot.
     fn count_in(&self, slot: Slot) -> usize {
         let count = slot.node().map_or(slot.len, |node| {
-            self.nodes.get(node).map_or(0, |node| node.count)
+            self.node(node).map_or(0, |node| node.count)
         });
         count as usize
     }
@@ -582,7 +609,7 @@ impl Wheel {
     /// The node in the slot at `place` that `time` lies in: the one there is, or
     /// a new one above it and the time.
     fn reach(&mut self, place: Place, number: u32, time: u64) -> Option<u32> {
-        let node = self.nodes.get(number)?;
+        let node = self.node(number)?;
         if node.covers(time) {
             return Some(number);
         }
@@ -593,7 +620,7 @@ impl Wheel {
         let mut above = Node::new(time, level);
         above.set_slot(digit(base, level), Slot::of_node(number));
         above.count = count;
-        let above = self.nodes.insert(above)?;
+        let above = self.add_node(above)?;
         self.set_slot(place, Slot::of_node(above));
         Some(above)
     }
@@ -610,8 +637,8 @@ impl Wheel {
         let differ = list(records, slot).fold(0, |differ, i| differ | (time_of(records, i) ^ time));
         let level = level_of(differ);
         // Made in its place: it is moved once less.
-        let number = self.nodes.insert(Node::new(time, level))?;
-        let node = self.nodes.get_mut(number)?;
+        let number = self.add_node(Node::new(time, level))?;
+        let node = self.node_mut(number)?;
         node.count = slot.len;
         let mut i = slot.head;
         while i != NIL {
@@ -632,7 +659,7 @@ impl Wheel {
         self.len -= taken;
         let mut small = None;
         for (number, place) in way.steps.iter().take(way.len) {
-            let Some(node) = self.nodes.get_mut(*number) else {
+            let Some(node) = self.node_mut(*number) else {
                 return;
             };
             node.count -= taken;
@@ -643,9 +670,9 @@ impl Wheel {
         if let Some((number, place)) = small {
             let list = self.merge(records, number);
             self.set_slot(place, list);
-            if self.nodes.is_empty() {
+            if self.nodes.as_ref().is_some_and(|nodes| nodes.is_empty()) {
                 // Its spare page as well: the next node is 193 inserts away.
-                self.nodes.clear();
+                self.nodes = None;
             }
         }
     }
@@ -654,7 +681,7 @@ impl Wheel {
     /// one list. O(non-empty slots), of which there are fewer than 8 * 64.
     fn merge(&mut self, records: &mut impl Filed, number: u32) -> Slot {
         let mut merged = Slot::EMPTY;
-        let Some(node) = self.nodes.remove(number) else {
+        let Some(node) = self.nodes.as_mut().and_then(|nodes| nodes.remove(number)) else {
             return merged;
         };
         for slot in node.filled(0) {
@@ -673,7 +700,7 @@ impl Wheel {
         let mut way = Way::new();
         let mut slot = self.root;
         while let Some(number) = slot.node() {
-            let node = self.nodes.get(number)?;
+            let node = self.node(number)?;
             if !node.covers(time) {
                 return None;
             }
@@ -689,7 +716,7 @@ impl Wheel {
         let mut way = Way::new();
         let mut slot = self.root;
         while let Some(number) = slot.node() {
-            let Some(node) = self.nodes.get(number) else {
+            let Some(node) = self.node(number) else {
                 break;
             };
             let digit = node.bits.trailing_zeros() as u8;
@@ -710,7 +737,7 @@ impl Wheel {
         f: &mut dyn FnMut(u32) -> bool,
     ) -> bool {
         if let Some(node) = slot.node() {
-            let Some(node) = self.nodes.get(node) else {
+            let Some(node) = self.node(node) else {
                 return true;
             };
             let start = if from <= node.base {
@@ -745,8 +772,10 @@ impl Wheel {
         let mut nodes = 0;
         let met = self.check_slot(records, self.root, LEVELS, 0, &mut nodes);
         assert_eq!(met, self.len, "records");
-        assert_eq!(nodes, self.nodes.len(), "nodes");
-        self.nodes.check();
+        assert_eq!(nodes, self.node_count(), "nodes");
+        if let Some(nodes) = &self.nodes {
+            nodes.check();
+        }
     }
 
     /// Tests a slot that covers `64^height` ms from `base` and what is below it,
@@ -784,7 +813,7 @@ impl Wheel {
             return met;
         };
         *nodes += 1;
-        let node = self.nodes.get(number);
+        let node = self.node(number);
         assert!(node.is_some(), "node {number} is gone");
         let Some(node) = node else { return 0 };
         assert!(
@@ -980,14 +1009,17 @@ mod tests {
         for number in 0..256 {
             records.add(&mut wheel, TODAY + number * 1_000_003 % 3_600_000);
         }
-        assert_eq!((wheel.bytes(), wheel.len(), wheel.nodes.len()), (0, 256, 0));
+        assert_eq!(
+            (wheel.bytes(), wheel.len(), wheel.node_count()),
+            (0, 256, 0)
+        );
         records.add(&mut wheel, TODAY);
-        assert_eq!(wheel.nodes.len(), 1);
+        assert_eq!(wheel.node_count(), 1);
         wheel.check(&records);
         assert_eq!(size_of::<Node>(), 792);
         // Fewer than 64 are one list again.
         for i in 0..194 {
-            assert_eq!(wheel.nodes.len(), 1);
+            assert_eq!(wheel.node_count(), 1);
             assert!(wheel.remove(&mut records, i));
             wheel.check(&records);
         }
@@ -1030,8 +1062,8 @@ mod tests {
             }
             records.add(&mut wheel, more);
             wheel.check(&records);
-            let root = wheel.nodes.get(wheel.root.node().unwrap()).unwrap();
-            assert_eq!((root.level(), wheel.nodes.len()), (level, nodes), "{more}");
+            let root = wheel.node(wheel.root.node().unwrap()).unwrap();
+            assert_eq!((root.level(), wheel.node_count()), (level, nodes), "{more}");
         }
     }
 
@@ -1085,7 +1117,7 @@ mod tests {
         expected.insert(0, 1500);
         assert_eq!(records.in_order(&wheel), expected);
         assert_eq!(records.take_all(&mut wheel, u64::MAX, 7), expected);
-        assert_eq!((wheel.len(), wheel.nodes.len()), (0, 0));
+        assert_eq!((wheel.len(), wheel.node_count()), (0, 0));
     }
 
     #[test]
@@ -1095,7 +1127,7 @@ mod tests {
         for _ in 0..100_000 {
             records.add(&mut wheel, TODAY);
         }
-        assert_eq!(wheel.nodes.len(), 1);
+        assert_eq!(wheel.node_count(), 1);
         let mut out = Vec::new();
         wheel.take_due(&mut records, TODAY - 1, 1000, &mut out);
         wheel.take_due(&mut records, TODAY, 0, &mut out);

@@ -1,11 +1,12 @@
 //! When the scheduler looks at which queue next.
 //!
-//! Per database a set of (wake, key) in order of the wake, and an entry for every
-//! queue the module knows of, by key:
+//! A queue may hold a single order, so what is known of it here must be small. The
+//! engine's own tables serve: a record for each queue, found by the key, with the
+//! wake as its deadline, and a wheel of those that have one.
 //!
 //! ```text
-//!   db 0   wakes    (1795958000123, orders) (1795958000900, mail) …
-//!          entries  mail → 1795958000900   orders → 1795958000123   empty → never
+//!   db 0   store   orders → 7: wake 1795958000123     empty → 8: never
+//!          wakes   wheel of 7 …
 //! ```
 //!
 //! Keys, not pointers: a value may be freed on another thread, and FLUSHALL never
@@ -13,15 +14,24 @@
 //! one look, one whose queue is gone is dropped when it is looked up. Only too
 //! late would be wrong, so whoever makes a wake earlier files it.
 //!
-//! Trees, not hash tables: no step of theirs grows with the number of queues, and
-//! SWAPDB swaps two of them. Filing and dropping are O(log queues).
+//! No step grows with the number of queues, and SWAPDB swaps two books.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
+
+use crate::engine::store::{ByDeadline, SeeDeadline, Store};
+use crate::engine::time::WallMs;
+use crate::engine::wheel::Wheel;
 
 /// The wake of a queue that has nothing to wait for.
 pub(super) const NEVER: u64 = u64::MAX;
+
+/// Keys from this length on are long: ids in a store have 255 bytes at most.
+const LONG: usize = 255;
+/// The largest backlog that is told from larger ones.
+const BACKLOG_MAX: u64 = (1 << 52) - 1;
 
 /// What is known of one queue.
 #[derive(Clone, Copy, Debug)]
@@ -35,22 +45,108 @@ pub(super) struct Entry {
     pub(super) held: bool,
 }
 
-impl Entry {
-    /// An entry that is not in the wakes.
-    const IDLE: Self = Self {
-        wake: NEVER,
-        backlog: 0,
-        held: false,
-    };
-}
+/// Where a walk through all queues is: the database, and a bound above the
+/// queues that it did not meet yet.
+pub(super) type Cursor = (i32, u32);
 
 /// The queues of one database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Book {
-    /// The queues that have a wake, earliest first.
-    wakes: BTreeSet<(u64, Arc<[u8]>)>,
-    /// All queues.
-    entries: BTreeMap<Arc<[u8]>, Entry>,
+    /// A record for each queue: deadline is the wake, rev the backlog, the mark
+    /// of the announced says that it is held.
+    store: Store,
+    /// The queues that have a wake.
+    wakes: Wheel,
+    /// The earliest wake, where it is known.
+    first: Option<u64>,
+    /// Long keys, by record.
+    long: BTreeMap<u32, Arc<[u8]>>,
+}
+
+/// What a key is called in the store: itself, or of a long one the beginning and
+/// a hash of 128 bits.
+fn id_of(key: &[u8]) -> Cow<'_, [u8]> {
+    static HASHER: OnceLock<RandomState> = OnceLock::new();
+    if key.len() < LONG {
+        return Cow::Borrowed(key);
+    }
+    let hasher = HASHER.get_or_init(RandomState::new);
+    let mut id = key.get(..LONG - 16).unwrap_or_default().to_vec();
+    id.extend(hasher.hash_one((0, key)).to_le_bytes());
+    id.extend(hasher.hash_one((1, key)).to_le_bytes());
+    Cow::Owned(id)
+}
+
+impl Book {
+    /// A book without queues.
+    fn new() -> Self {
+        Self {
+            store: Store::new(),
+            wakes: Wheel::new(),
+            first: None,
+            long: BTreeMap::new(),
+        }
+    }
+
+    /// The record of a queue.
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        self.store.find(&id_of(key))
+    }
+
+    /// What is known of the queue of a record.
+    fn entry(&self, i: u32) -> Option<Entry> {
+        let record = self.store.rows.get(i)?;
+        Some(Entry {
+            wake: record.deadline().map_or(NEVER, |wake| wake.0),
+            backlog: record.rev(),
+            held: record.is_announced(),
+        })
+    }
+
+    /// The key of a record.
+    fn key(&self, i: u32) -> Arc<[u8]> {
+        match self.long.get(&i) {
+            Some(key) => Arc::clone(key),
+            None => self.store.rows.id(i).into(),
+        }
+    }
+
+    /// Sets the wake of a record.
+    fn set_wake(&mut self, i: u32, wake: u64) {
+        let old = self.entry(i).map_or(NEVER, |entry| entry.wake);
+        if old != NEVER {
+            self.wakes.remove(&mut ByDeadline(&mut self.store.rows), i);
+            if self.first == Some(old) {
+                self.first = None;
+            }
+        }
+        let Some(record) = self.store.rows.get_mut(i) else {
+            return;
+        };
+        record.set_deadline((wake != NEVER).then_some(WallMs(wake)));
+        if wake != NEVER {
+            self.first = if self.wakes.is_empty() {
+                Some(wake)
+            } else {
+                self.first.map(|first| first.min(wake))
+            };
+            self.wakes.insert(&mut ByDeadline(&mut self.store.rows), i);
+        }
+    }
+
+    /// The earliest wake, [`NEVER`] if there is none.
+    fn first_wake(&mut self) -> u64 {
+        if self.first.is_none() {
+            self.first = self.wakes.first_time(&SeeDeadline(&self.store.rows));
+        }
+        self.first.unwrap_or(NEVER)
+    }
+
+    /// Sum of the backlogs, counted anew. O(queues).
+    fn backlog(&self) -> u64 {
+        let entries = (0..self.store.rows.end()).filter_map(|i| self.entry(i));
+        entries.map(|entry| entry.backlog).sum()
+    }
 }
 
 /// The queues of all databases.
@@ -84,53 +180,59 @@ impl Agenda {
         self.backlog
     }
 
+    /// Bytes that a queue of a database takes here, on average.
+    pub(super) fn share(&self, db: i32) -> usize {
+        self.books.get(&db).map_or(0, |book| {
+            (book.store.bytes() + book.wakes.bytes()) / book.store.len().max(1)
+        })
+    }
+
     /// Files a queue, new or known, under `wake`.
     pub(super) fn file(&mut self, db: i32, key: &[u8], wake: u64) {
-        let book = self.books.entry(db).or_default();
-        let name = if let Some((name, entry)) = book.entries.get_key_value(key) {
-            if entry.wake == wake {
-                return;
-            }
-            Arc::clone(name)
+        let book = self.books.entry(db).or_insert_with(Book::new);
+        let id = id_of(key);
+        let i = if let Some(i) = book.store.find(&id) {
+            i
         } else {
+            let Some(i) = book.store.create(&id) else {
+                return;
+            };
             self.queues = self.queues.saturating_add(1);
-            Arc::from(key)
+            if key.len() >= LONG {
+                book.long.insert(i, key.into());
+            }
+            i
         };
-        let entry = book.entries.entry(Arc::clone(&name)).or_insert(Entry::IDLE);
-        let old = std::mem::replace(&mut entry.wake, wake);
-        if old != NEVER {
-            book.wakes.remove(&(old, Arc::clone(&name)));
-        }
-        if wake != NEVER {
-            book.wakes.insert((wake, name));
+        if book.entry(i).is_some_and(|entry| entry.wake != wake) {
+            book.set_wake(i, wake);
         }
     }
 
     /// What is known of a queue.
     pub(super) fn entry(&self, db: i32, key: &[u8]) -> Option<Entry> {
-        self.books.get(&db)?.entries.get(key).copied()
+        let book = self.books.get(&db)?;
+        book.entry(book.find(key)?)
     }
 
     /// Notes whether a queue's announcements are held.
     pub(super) fn hold(&mut self, db: i32, key: &[u8], held: bool) {
-        if let Some(entry) = self
-            .books
-            .get_mut(&db)
-            .and_then(|book| book.entries.get_mut(key))
+        if let Some(book) = self.books.get_mut(&db)
+            && let Some(i) = book.find(key)
+            && let Some(record) = book.store.rows.get_mut(i)
         {
-            entry.held = held;
+            record.set_announced(held);
         }
     }
 
     /// Notes a queue's backlog.
     pub(super) fn note_backlog(&mut self, db: i32, key: &[u8], backlog: u64) {
-        if let Some(entry) = self
-            .books
-            .get_mut(&db)
-            .and_then(|book| book.entries.get_mut(key))
+        if let Some(book) = self.books.get_mut(&db)
+            && let Some(i) = book.find(key)
+            && let Some(record) = book.store.rows.get_mut(i)
         {
-            let old = std::mem::replace(&mut entry.backlog, backlog);
-            self.backlog = self.backlog.saturating_sub(old).saturating_add(backlog);
+            let (old, new) = (record.rev(), backlog.min(BACKLOG_MAX));
+            record.set_rev(new);
+            self.backlog = self.backlog.saturating_sub(old).saturating_add(new);
         }
     }
 
@@ -139,39 +241,42 @@ impl Agenda {
         let Some(book) = self.books.get_mut(&db) else {
             return;
         };
-        if let Some((name, entry)) = book.entries.remove_entry(key) {
-            book.wakes.remove(&(entry.wake, name));
-            self.queues = self.queues.saturating_sub(1);
-            self.backlog = self.backlog.saturating_sub(entry.backlog);
-        }
+        let Some(i) = book.find(key) else {
+            return;
+        };
+        let backlog = book.entry(i).map_or(0, |entry| entry.backlog);
+        book.set_wake(i, NEVER);
+        book.store.remove(i);
+        book.long.remove(&i);
+        self.queues = self.queues.saturating_sub(1);
+        self.backlog = self.backlog.saturating_sub(backlog);
     }
 
     /// The earliest wake, [`NEVER`] if there is none. O(databases).
-    pub(super) fn first_wake(&self) -> u64 {
-        self.books
-            .values()
-            .filter_map(|book| book.wakes.first())
-            .map(|(wake, _)| *wake)
-            .min()
-            .unwrap_or(NEVER)
+    pub(super) fn first_wake(&mut self) -> u64 {
+        let wakes = self.books.values_mut().map(Book::first_wake);
+        wakes.min().unwrap_or(NEVER)
     }
 
     /// Takes the queue with the earliest wake at or before `now_ms` out of the
     /// wakes (its entry stays).
     pub(super) fn take_due(&mut self, now_ms: u64) -> Option<(i32, Arc<[u8]>)> {
-        let (db, book) = self
-            .books
-            .iter_mut()
-            .filter(|(_, book)| !book.wakes.is_empty())
-            .min_by_key(|(_, book)| book.wakes.first().map_or(NEVER, |(wake, _)| *wake))?;
-        if book.wakes.first()?.0 > now_ms {
+        let books = self.books.iter_mut();
+        let (wake, db, book) = books
+            .map(|(db, book)| (book.first_wake(), *db, book))
+            .min_by_key(|(wake, _, _)| *wake)?;
+        if wake == NEVER || wake > now_ms {
             return None;
         }
-        let (_, name) = book.wakes.pop_first()?;
-        if let Some(entry) = book.entries.get_mut(&name) {
-            entry.wake = NEVER;
+        let mut due = Vec::new();
+        let view = &mut ByDeadline(&mut book.store.rows);
+        book.wakes.take_due(view, now_ms, 1, &mut due);
+        book.first = None;
+        let i = due.pop()?;
+        if let Some(record) = book.store.rows.get_mut(i) {
+            record.set_deadline(None);
         }
-        Some((*db, name))
+        Some((db, book.key(i)))
     }
 
     /// Empties one database, or all (`None`). What was in them is handed back, to
@@ -186,10 +291,8 @@ impl Agenda {
             self.backlog = 0;
         } else {
             for book in &gone {
-                self.queues = self.queues.saturating_sub(book.entries.len() as u64);
-                self.backlog = self
-                    .backlog
-                    .saturating_sub(book.entries.values().map(|entry| entry.backlog).sum());
+                self.queues = self.queues.saturating_sub(book.store.len() as u64);
+                self.backlog = self.backlog.saturating_sub(book.backlog());
             }
         }
         gone
@@ -207,20 +310,26 @@ impl Agenda {
         }
     }
 
-    /// The queue that follows `after` in the order of (database, key), the very
-    /// first one for `None`: for walking through all of them in steps.
-    pub(super) fn next_after(&self, after: Option<&(i32, Arc<[u8]>)>) -> Option<(i32, Arc<[u8]>)> {
-        let start = after.map_or(i32::MIN, |(db, _)| *db);
+    /// The queue that follows in a walk through all of them in steps, the first
+    /// one for `None`, and where the walk is then. A queue that is filed anew
+    /// meanwhile may be missed.
+    pub(super) fn next_after(&self, after: Option<Cursor>) -> Option<(Cursor, Arc<[u8]>)> {
+        let start = after.map_or(i32::MIN, |(db, _)| db);
         for (db, book) in self.books.range(start..) {
-            let next = match after {
-                Some((last_db, key)) if last_db == db => book
-                    .entries
-                    .range::<[u8], _>((Excluded(&**key), Unbounded))
-                    .next(),
-                _ => book.entries.iter().next(),
+            let rows = &book.store.rows;
+            let mut bound = match after {
+                Some((last, bound)) if last == *db => bound,
+                _ => u32::MAX,
             };
-            if let Some((name, _)) = next {
-                return Some((*db, Arc::clone(name)));
+            loop {
+                bound = rows.skip_empty(bound);
+                let Some(i) = bound.checked_sub(1) else {
+                    break;
+                };
+                bound = i;
+                if rows.get(i).is_some() {
+                    return Some(((*db, i), book.key(i)));
+                }
             }
         }
         None
@@ -291,14 +400,77 @@ mod tests {
         }
         let mut seen = Vec::new();
         let mut last = None;
-        while let Some(next) = agenda.next_after(last.as_ref()) {
-            seen.push((next.0, next.1.to_vec()));
-            last = Some(next);
+        while let Some((cursor, key)) = agenda.next_after(last) {
+            seen.push((cursor.0, key.to_vec()));
+            last = Some(cursor);
         }
+        seen.sort();
         let all: Vec<(i32, Vec<u8>)> = [(0, "x"), (0, "y"), (3, "a"), (7, "z")]
             .iter()
             .map(|(db, key)| (*db, key.as_bytes().to_vec()))
             .collect();
         assert_eq!(seen, all);
+    }
+
+    #[test]
+    fn keys_of_every_length_are_told_apart() {
+        let mut agenda = Agenda::new();
+        let keys: Vec<Vec<u8>> = [0, 1, 238, 239, 253, 254, 255, 256, 257, 70_000]
+            .iter()
+            .map(|len| vec![b'k'; *len])
+            .collect();
+        for round in 0..2 {
+            for (wake, key) in (1..).zip(&keys) {
+                agenda.file(0, key, wake);
+                agenda.file(0, key, wake);
+            }
+            assert_eq!(agenda.queues(), keys.len() as u64);
+            if round == 0 {
+                for key in &keys {
+                    assert!(agenda.entry(0, key).is_some());
+                    agenda.drop_key(0, key);
+                    assert!(agenda.entry(0, key).is_none());
+                }
+                assert_eq!(agenda.queues(), 0);
+            }
+        }
+        let due: Vec<_> = std::iter::from_fn(|| agenda.take_due(100)).collect();
+        assert!(
+            due.iter()
+                .map(|(_, key)| &**key)
+                .eq(keys.iter().map(|key| &**key))
+        );
+    }
+
+    #[test]
+    fn many_queues_come_in_order_at_some_fifty_bytes_each() {
+        let mut agenda = Agenda::new();
+        for n in 0..20_000_u64 {
+            agenda.file(0, format!("q:{n:06}").as_bytes(), (n * 7919) % 20_011 + 1);
+        }
+        assert!(agenda.share(0) <= 72, "{} bytes", agenda.share(0));
+        for n in (0..20_000_u64).step_by(3) {
+            agenda.file(0, format!("q:{n:06}").as_bytes(), 20_500 - n);
+        }
+        for n in (0..20_000_u64).step_by(5) {
+            agenda.drop_key(0, format!("q:{n:06}").as_bytes());
+        }
+        let (mut last, mut met) = (0, 0);
+        loop {
+            let wake = agenda.first_wake();
+            let Some((_, key)) = agenda.take_due(30_000) else {
+                break;
+            };
+            assert!(wake >= last && agenda.entry(0, &key).is_some());
+            (last, met) = (wake, met + 1);
+        }
+        assert_eq!(
+            (met, agenda.queues(), agenda.first_wake()),
+            (16_000, 16_000, NEVER)
+        );
+        let walk = std::iter::successors(agenda.next_after(None), |(at, _)| {
+            agenda.next_after(Some(*at))
+        });
+        assert_eq!(walk.count(), 16_000);
     }
 }

@@ -28,7 +28,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::cell::Shared;
-use super::datatype::{self, Found, VERSION_TEXT, hasher, look};
+use super::datatype::{self, Found, VERSION_TEXT, look};
 use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
 use super::reply::LeaseAnswer;
 use super::waiters::{Wait, Want};
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::codec;
 use crate::engine::effect::Effect;
-use crate::engine::store::AHEAD_MAX;
+use crate::engine::lookup::AHEAD_MAX;
 use crate::engine::time::Now;
 use crate::engine::{Announcement, Decision, Env, Event, EventKind, Outcome, Queue};
 use crate::error::Error;
@@ -250,7 +250,7 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
         Request::Scan(ask) => read(&call, |queue| scan_orders(&call, &ask, queue)),
         Request::Stats => read(&call, |queue| {
             let mut none = None;
-            let queue = queue.unwrap_or_else(|| none.insert(Queue::new(hasher())));
+            let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
             queue.advance(&call.now, &mut call.budget());
             let waiting = waiters::count(call.db, call.name.bytes());
             reply::stats(ctx, &queue.stats(&call.now, &settings::defaults(), waiting));
@@ -299,7 +299,7 @@ impl Target {
     pub(super) fn queue(&mut self) -> Result<&mut Queue, Error> {
         match look(&mut self.key) {
             Found::Queue(queue) => Ok(queue),
-            Found::Missing => Ok(self.fresh.get_or_insert_with(|| Queue::new(hasher()))),
+            Found::Missing => Ok(self.fresh.get_or_insert_default()),
             Found::Other => Err(Error::WrongType),
         }
     }

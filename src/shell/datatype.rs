@@ -11,7 +11,6 @@
 //! and rewriting may run in a forked child; the rest runs under the server's lock.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::hash::RandomState;
 use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 
@@ -34,6 +33,10 @@ pub(super) const VERSION_TEXT: &CStr = c"1";
 /// So many records a queue may hold to be dropped where it is; a larger one goes
 /// to a thread of its own, so that DEL and FLUSHALL stall nobody.
 const DROP_AT_ONCE_MAX: usize = 64;
+
+/// What the server keeps of a module's value: an object (16 bytes) and a pointer
+/// with its type (16).
+const SERVER_BYTES: usize = 32;
 
 /// When (monotonic) an unreadable queue was last logged.
 static UNREADABLE_AT: SharedCell<u64> = SharedCell::new(0);
@@ -70,12 +73,6 @@ pub(crate) static TYPE: RedisType = RedisType::new(
         defrag: None,
     },
 );
-
-/// Keys of the hash in each queue's index, made once: ids come from outside.
-pub(super) fn hasher() -> &'static RandomState {
-    static HASHER: OnceLock<RandomState> = OnceLock::new();
-    HASHER.get_or_init(RandomState::new)
-}
 
 /// What an open key holds.
 pub(super) enum Found<'k> {
@@ -177,7 +174,7 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
 fn load_queue(io: *mut raw::RedisModuleIO) -> Option<Queue> {
     let version = raw::load_unsigned(io).ok()?;
     let now = clock::now();
-    let mut queue = Queue::new(hasher());
+    let mut queue = Queue::new();
     loop {
         let chunk = raw::load_string_buffer(io).ok()?;
         if chunk.as_ref().is_empty() {
@@ -298,7 +295,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     guarded((), || {
         // SAFETY: a value of our type, boxed by us, that the server has done with.
         let queue = unsafe { Box::from_raw(value.cast::<Queue>()) };
-        info::retire(queue.meters());
+        info::retire(&queue);
         if queue.len() > DROP_AT_ONCE_MAX {
             drop_elsewhere(queue);
         }
@@ -314,14 +311,23 @@ unsafe extern "C" fn free_effort(
     guarded(1, || unsafe { &*value.cast::<Queue>() }.len().max(1))
 }
 
-/// Bytes of a queue, for MEMORY USAGE. Exact, O(1): the samples are not needed.
+/// Bytes of a queue, for MEMORY USAGE: itself, what the server keeps of a
+/// module's value beside the key, and the scheduler's entry. Exact, O(1): the
+/// samples are not needed.
 unsafe extern "C" fn mem_usage(
-    _ctx: *mut raw::RedisModuleKeyOptCtx,
+    ctx: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
     _samples: usize,
 ) -> usize {
-    // SAFETY: as in `free_effort`.
-    guarded(0, || unsafe { &*value.cast::<Queue>() }.bytes())
+    guarded(0, || {
+        // SAFETY: as in `free_effort`.
+        let queue = unsafe { &*value.cast::<Queue>() };
+        let share = api!(RedisModule_GetDbIdFromOptCtx).map_or(0, |get_db| {
+            // SAFETY: the context of this callback.
+            scheduler::share(unsafe { get_db(ctx) })
+        });
+        queue.bytes() + SERVER_BYTES + share
+    })
 }
 
 /// The key loses its value (deleted, overwritten, renamed, moved away): the
@@ -357,7 +363,7 @@ unsafe extern "C" fn copy(
         // SAFETY: as in `free_effort`.
         let source = unsafe { &*value.cast::<Queue>() };
         let now = clock::now();
-        let mut queue = Queue::new(hasher());
+        let mut queue = Queue::new();
         source.for_each_saved(&mut |effect: &Effect<'_>| {
             queue.apply(&now, effect, &mut Vec::new());
             true

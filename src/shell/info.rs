@@ -15,6 +15,7 @@ use redis_module::raw;
 use super::counters::{self, Counter};
 use super::ffi::{Ctx, Mode, Text, api, flag, guarded};
 use super::{datatype, scheduler, waiters};
+use crate::engine::Queue;
 use crate::engine::meters::Meters;
 
 /// So many queues at most are looked at for one INFO: about a third of a
@@ -43,9 +44,9 @@ pub(super) fn process_id() -> u32 {
 }
 
 /// Keeps what a queue that is being freed has counted. On any thread.
-pub(super) fn retire(meters: &Meters) {
+pub(super) fn retire(queue: &Queue) {
     let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
-    retired.get_or_insert_with(Box::default).add(meters);
+    queue.add_meters_to(retired.get_or_insert_with(Box::default));
 }
 
 /// What all queues have counted.
@@ -60,7 +61,7 @@ fn all_meters() -> Meters {
                 return;
             };
             datatype::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
-                sum.add(queue.meters());
+                queue.add_meters_to(&mut sum);
             });
         });
     }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::cell::SharedCell;
 use super::commands::{Call, perform};
-use super::datatype::hasher;
 use super::ffi::{Ctx, Mode, Name, flag};
 use super::reply::{self, LeaseAnswer};
 use super::waiters::{self, Reply, Turn, Wait, Want};
@@ -237,7 +236,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
     // No queue, or a key of another type that APPLY will be refused on: as if
     // there were none.
     let there = datatype::with_queue(ctx, name, Mode::Quiet, decide);
-    let looked = there.unwrap_or_else(|| decide(&mut Queue::new(hasher())));
+    let looked = there.unwrap_or_else(|| decide(&mut Queue::new()));
     looked.ok()
 }
 

@@ -37,8 +37,11 @@ mod scheduler;
 mod settings;
 mod waiters;
 
+use std::hash::RandomState;
+
 use redis_module::{Context, RedisString, Status};
 
+use crate::engine::lookup::hash_with;
 use ffi::{Ctx, Level, log};
 
 /// Sets the module up once the data type exists. Refuses to load, with a line in
@@ -67,6 +70,8 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
             );
             return Status::Err;
         }
+        // Ids come from outside: nobody may know where they fall in an index.
+        hash_with(RandomState::new());
         datatype::set_options(ctx);
         info::register(ctx);
         hooks::subscribe(ctx);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use redis_module::raw;
 
-use super::agenda::{Agenda, NEVER};
+use super::agenda::{Agenda, Cursor, NEVER};
 use super::cell::{Shared, SharedCell};
 use super::ffi::{Ctx, Level, guarded, log_text};
 use super::{clock, counters, datatype, numbers, pass, settings, waiters};
@@ -50,8 +50,8 @@ static DETACHED: SharedCell<*mut raw::RedisModuleCtx> = SharedCell::new(std::ptr
 
 /// A walk over all queues, a few in each pass.
 struct Sweep {
-    /// The last queue it met.
-    last: Option<(i32, Arc<[u8]>)>,
+    /// Where it is.
+    last: Option<Cursor>,
     /// After a promotion: what is unclaimed counts as unannounced.
     again: bool,
 }
@@ -93,18 +93,21 @@ pub(super) fn totals() -> (u64, u64) {
         .unwrap_or((0, 0))
 }
 
+/// Bytes that the scheduler spends on a queue of a database, on average.
+pub(super) fn share(db: i32) -> usize {
+    AGENDA.with(|agenda| agenda.share(db)).unwrap_or(0)
+}
+
 /// Calls `each` for at most `max` queues with their database and key.
 pub(super) fn each_queue(max: usize, mut each: impl FnMut(i32, &[u8])) {
     let mut last = None;
     for _ in 0..max {
-        let Some(next) = AGENDA
-            .with(|agenda| agenda.next_after(last.as_ref()))
-            .flatten()
-        else {
+        let Some(next) = AGENDA.with(|agenda| agenda.next_after(last)).flatten() else {
             return;
         };
-        each(next.0, &next.1);
-        last = Some(next);
+        let (cursor, key) = next;
+        each(cursor.0, &key);
+        last = Some(cursor);
     }
 }
 
@@ -236,26 +239,19 @@ fn sweep(again: bool) {
 /// it counts as unannounced. `None` ends the walk.
 pub(super) fn next_of_walk() -> Option<(i32, Arc<[u8]>, bool)> {
     let (last, again) = STATE
-        .with(|state| {
-            state
-                .sweep
-                .as_ref()
-                .map(|sweep| (sweep.last.clone(), sweep.again))
-        })
+        .with(|state| state.sweep.as_ref().map(|sweep| (sweep.last, sweep.again)))
         .flatten()?;
-    let next = AGENDA
-        .with(|agenda| agenda.next_after(last.as_ref()))
-        .flatten();
+    let next = AGENDA.with(|agenda| agenda.next_after(last)).flatten();
     STATE.with(|state| match &next {
         Some(next) => {
             state.sweep = Some(Sweep {
-                last: Some(next.clone()),
+                last: Some(next.0),
                 again,
             });
         }
         None => state.sweep = None,
     });
-    next.map(|(db, key)| (db, key, again))
+    next.map(|((db, _), key)| (db, key, again))
 }
 
 /// Until when (monotonic) queues that were overdue at the start are not announced.
@@ -265,7 +261,7 @@ pub(super) fn hold_until_us() -> u64 {
 
 /// Sets the timer for the earliest wake, unless it stands for an earlier one.
 fn arm() {
-    let Some(first) = AGENDA.with(|agenda| agenda.first_wake()) else {
+    let Some(first) = AGENDA.with(Agenda::first_wake) else {
         return;
     };
     // SAFETY: made in `start`, lives for ever; the server's lock is held.

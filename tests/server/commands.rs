@@ -1945,6 +1945,66 @@ fn when_memory_is_full_only_what_adds_is_refused() {
     }
 }
 
+/// A queue of one order cost 1.8 KB: counters, histograms, three wheels.
+#[test]
+fn a_key_of_one_order_is_small_and_memory_usage_knows_it() {
+    let server = Server::plain();
+    let mut c = server.client();
+    let keys = |prefix: &str, n: usize| -> Vec<String> {
+        (0..n).map(|at| format!("{prefix}:{at:06}")).collect()
+    };
+    let order = |queue: &String, id: usize| -> Vec<String> {
+        let id = format!("order-{id:014}");
+        [
+            "ORDER.SCHEDULE",
+            queue,
+            &id,
+            "PX",
+            "900000",
+            "STATUS",
+            "unpaid",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    };
+    let used = |c: &mut Client| c.info_number("memory", "used_memory");
+    // So many keys that their table does not grow while it is measured.
+    let fill = keys("fill", 5000);
+    let sets: Vec<_> = fill
+        .iter()
+        .map(|key| ["SET", key, "x"].map(str::to_owned).to_vec())
+        .collect();
+    c.pipeline(&sets);
+    // Row: orders in each of 1000 queues, and the most bytes of such a key.
+    for (orders, most) in [(1, 420), (10, 1200)] {
+        let queues = keys("queue", 1000);
+        // The buffers of this connection have their size after a first round.
+        let warm: Vec<_> = (0..orders)
+            .map(|id| order(&"warm".to_owned(), id))
+            .collect();
+        c.pipeline(&warm);
+        let before = used(&mut c);
+        for some in queues.chunks(50) {
+            let commands: Vec<_> = some
+                .iter()
+                .flat_map(|queue| (0..orders).map(|id| order(queue, id)))
+                .collect();
+            for reply in c.pipeline(&commands) {
+                reply.order().expect("OK");
+            }
+        }
+        let each = (used(&mut c) - before) / 1000;
+        let said = cmd!(c, "MEMORY", "USAGE", &queues[500]).int();
+        assert!(each <= most, "a key of {orders} costs {each} bytes");
+        assert!(
+            (each * 9..=each * 11).contains(&(said * 10)),
+            "MEMORY USAGE says {said} of {each} bytes"
+        );
+        c.run(&["FLUSHALL", "SYNC"]).ok();
+        c.pipeline(&sets);
+    }
+}
+
 // --- options ----------------------------------------------------------------
 
 #[test]

@@ -459,7 +459,7 @@ pub enum Effect<'a> {
 
 impl Effect<'_> {
     /// Calls `each` with the id of every order the effect names.
-    pub fn each_id(&self, each: &mut dyn FnMut(&[u8])) {
+    pub fn each_id<'s>(&'s self, each: &mut dyn FnMut(&'s [u8])) {
         match self {
             Self::Schedule { id, .. }
             | Self::Finish { id, .. }

@@ -262,6 +262,15 @@ impl Queue {
         self.store.look_ahead(ids);
     }
 
+    /// As [`Queue::look_ahead`], for effects that are to be applied.
+    pub fn look_ahead_of(&mut self, effects: &[Effect<'_>]) {
+        let mut ids = Vec::new();
+        for effect in effects {
+            effect.each_id(&mut |id| ids.push(id));
+        }
+        self.store.look_ahead(ids.into_iter());
+    }
+
     /// Gives back what [`Queue::look_ahead`] has left.
     pub fn end_look_ahead(&mut self) {
         self.store.end_look_ahead();

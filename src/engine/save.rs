@@ -8,6 +8,7 @@
 
 use super::effect::{Bytes, Effect, Whole, WholeGrant, WholeLife};
 use super::fifo::Linked;
+use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
@@ -39,11 +40,21 @@ impl Queue {
         }
         let rows = &self.store.rows;
         let mut go_on = true;
-        let mut save = |i: u32| {
-            if go_on && let Some(whole) = self.whole(i) {
-                go_on = sink(&Effect::Restore(whole));
+        // By order of time records lie anywhere in memory: they are saved in
+        // batches that are read all at once.
+        let mut batch: Vec<u32> = Vec::with_capacity(AHEAD_MAX);
+        let mut save_batch = |batch: &mut Vec<u32>| {
+            batch.iter().for_each(|i| rows.touch(*i));
+            for i in batch.drain(..) {
+                if go_on && let Some(whole) = self.whole(i) {
+                    go_on = sink(&Effect::Restore(whole));
+                }
             }
             go_on
+        };
+        let mut save = |i: u32| {
+            batch.push(i);
+            batch.len() < AHEAD_MAX || save_batch(&mut batch)
         };
         for list in [&self.busy.drawn, &self.busy.returned, &self.busy.dead] {
             let mut at = list.front().unwrap_or(NIL);
@@ -57,6 +68,7 @@ impl Queue {
             .leases
             .for_each_in_order(&SeeLease(rows), &mut save);
         self.busy.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
+        save_batch(&mut batch);
     }
 
     /// A record with all of its ground state.

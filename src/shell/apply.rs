@@ -14,6 +14,7 @@ use super::ffi::{Ctx, Level, Name, flag, is_valkey, log};
 use super::{clock, counters, numbers, reply, settings};
 use crate::codec;
 use crate::engine::Announcement;
+use crate::engine::lookup::AHEAD_MAX;
 use crate::error::Error;
 use crate::request::Apply;
 
@@ -119,16 +120,20 @@ pub(super) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     // From a file: what has fallen due since it was written goes by its deadline,
     // not by when its effect is read.
     let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
-    for effect in &effects {
-        let known = if loading {
-            queue.replay(&call.now, effect)
-        } else {
-            queue.apply(&call.now, effect, &mut done.events)
-        };
-        if !known {
-            counters::APPLY_MISMATCH.add(1);
+    for some in effects.chunks(AHEAD_MAX) {
+        queue.look_ahead_of(some);
+        for effect in some {
+            let known = if loading {
+                queue.replay(&call.now, effect)
+            } else {
+                queue.apply(&call.now, effect, &mut done.events)
+            };
+            if !known {
+                counters::APPLY_MISMATCH.add(1);
+            }
         }
     }
+    queue.end_look_ahead();
     numbers::learn(queue.floor(), call.now.wall_us);
     ctx.reply_simple(c"OK");
     conclude(call, target, done, call_replicates_itself);

@@ -23,6 +23,7 @@ use super::{apply, clock, counters, hooks, info, numbers, scheduler};
 use crate::codec::{self, ChunkWriter};
 use crate::engine::Queue;
 use crate::engine::effect::Effect;
+use crate::engine::lookup::AHEAD_MAX;
 
 /// Version of the saved form. Old ones stay readable for ever.
 const ENCODING: c_int = 0;
@@ -181,10 +182,17 @@ fn load_queue(io: *mut raw::RedisModuleIO) -> Option<Queue> {
             return Some(queue);
         }
         let mut events = Vec::new();
-        for effect in &codec::decode_chunk(version, chunk.as_ref()).ok()? {
-            queue.apply(&now, effect, &mut events);
-            events.clear();
+        for some in codec::decode_chunk(version, chunk.as_ref())
+            .ok()?
+            .chunks(AHEAD_MAX)
+        {
+            queue.look_ahead_of(some);
+            for effect in some {
+                queue.apply(&now, effect, &mut events);
+                events.clear();
+            }
         }
+        queue.end_look_ahead();
     }
 }
 

@@ -29,8 +29,11 @@ use crate::engine::{Duty, Queue};
 
 /// A difference between the clocks' progress that counts as a step, microseconds.
 const STEP_US: u64 = 50_000;
-/// The longest time a timer is set for, milliseconds.
-const SLEEP_MS_MAX: u64 = 86_400_000;
+/// The longest time a timer is set for, milliseconds. The server reckons the next
+/// call of its timers in microseconds of 32 bits (`processTimeEvents` of ae.c in
+/// Redis 7.0): above 35 minutes that overflows, and the event loop spins until the
+/// timer is due.
+const SLEEP_MS_MAX: u64 = 1_800_000;
 
 /// All queues and their wakes.
 pub(super) static AGENDA: Shared<Agenda> = Shared::new(Agenda::new());

@@ -891,3 +891,39 @@ fn order_by_order_nothing_is_late_on_an_idle_server() {
     // Generous: this machine may be busy with everything else.
     assert!(late[20] < 1_000_000, "{late:?}");
 }
+
+/// The server's own timer reckons in microseconds of 32 bits: set for more than 35
+/// minutes by a timer's callback it ran again and again until then.
+#[test]
+fn a_server_with_nothing_to_do_does_nothing_however_far_the_next_deadline_is() {
+    const MINUTE_MS: u64 = 60_000;
+    let server = Server::plain();
+    let mut c = server.client();
+    let mut cpu_ms = |of_ms: u64| {
+        let mut used = || {
+            let mut seconds = |name| -> f64 { c.info("cpu", name).parse().expect("seconds") };
+            1000.0 * (seconds("used_cpu_user_main_thread") + seconds("used_cpu_sys_main_thread"))
+        };
+        let before = used();
+        thread::sleep(Duration::from_millis(of_ms));
+        used() - before
+    };
+    let mut near = server.client();
+    let announced = |c: &mut Client| c.info_number("orderwheel", "orderwheel_announced_total");
+    for far in [36, 50, 71, 72, 100, 120, 1440, 100_000] {
+        let before = announced(&mut near);
+        cmd!(near, "ORDER.SCHEDULE", "q", "near", "PX", 5)
+            .order()
+            .expect("OK");
+        cmd!(near, "ORDER.SCHEDULE", "q", far, "PX", far * MINUTE_MS)
+            .order()
+            .expect("OK");
+        // The near one is gone through by the timer, which is then set for the far one.
+        wait_until(SOON, "the near one to be announced", || {
+            announced(&mut near) > before
+        });
+        let used = cpu_ms(300);
+        assert!(used < 150.0, "{used} ms of 300, {far} minutes ahead");
+        cmd!(near, "DEL", "q");
+    }
+}

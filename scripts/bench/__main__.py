@@ -107,7 +107,8 @@ def show_aims():
         if a["goal"]:
             bound += f" (goal {a['goal']:g})"
         row = f"{a['row']} {size_name(a['orders'])}" if a["orders"] else a["row"]
-        lines.append((f"{row}: {a['what']}", f"{shown(a['measured'])} {a['unit']}", bound, "yes" if a["reached"] else "NO"))
+        lines.append((f"{row}: {a['what']}", f"{shown(a['measured'])} {a['unit']}", bound,
+                      "yes" if a["reached"] else "NO"))
     options.rounds = 0
     show("aims", ("figure", "measured", "aim", "reached"), lines)
     print(f"\n{sum(a['reached'] for a in aims)} of {len(aims)} aims are reached")

@@ -282,10 +282,13 @@ def closed(closers, count):
 
 
 def probe(probing, start, end):
-    """Ends a prober; what the GETs took that began within a time."""
+    """Ends a prober; what the GETs took that began within a time, and the longest of those before it."""
     probing[1].send("stop")
-    got = spread([ms for begun, ms in result(*probing) if start <= begun < end])
-    return {f"get_{which}_ms": got[which] or 0.0 for which in ("p50", "p99", "max")}
+    times = result(*probing)
+    got = spread([ms for begun, ms in times if start <= begun < end])
+    figures = {f"get_{which}_ms": got[which] or 0.0 for which in ("p50", "p99", "max")}
+    figures["get_max_before_ms"] = max([ms for begun, ms in times if begun < start], default=0.0)
+    return figures
 
 
 def close_at_once(side, churned):
@@ -537,8 +540,9 @@ def row_queues(report):
     memory = {}
     many, one = f"{len(keys)} queues", "one queue"
     with Server("notify-keyspace-events Ed") as spread_out, Server("notify-keyspace-events Ed") as together,             Server(module=False) as sets, Server(module=False) as one_set:
-        for side, server, names, ours in ((many, spread_out, keys, True), (one, together, keys[:1], True),
-                                          (f"{len(keys)} ZSETs", sets, keys, False), ("one ZSET", one_set, keys[:1], False)):
+        for side, server, names, ours in (
+                (many, spread_out, keys, True), (one, together, keys[:1], True),
+                (f"{len(keys)} ZSETs", sets, keys, False), ("one ZSET", one_set, keys[:1], False)):
             before = server.used_memory()
             fill(server, names, ours)
             memory[side] = (server.used_memory() - before) / count

@@ -239,8 +239,9 @@ class Client:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(TIMEOUT_S)
+        # Without a limit until then: a server that has many to accept lets others wait.
         self.socket.connect(path)
+        self.socket.settimeout(TIMEOUT_S)
         self.buffer = b""
         # Wall clock of the last bytes that came.
         self.received_s = 0.0

@@ -41,7 +41,7 @@
 #   --quick       100k orders, one round, short windows: a look, no figures
 #   --json FILE   where the figures go (default bench.json beside README.md)
 #
-# Takes about an hour, TODO with --full, five minutes with --quick; 10 M orders
+# Takes about an hour, three with --full, four minutes with --quick; 10 M orders
 # need 8 GiB of memory and 4 of disk. Let nothing else run meanwhile: server and
 # clients have a core each where there are two.
 set -euo pipefail

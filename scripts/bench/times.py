@@ -539,7 +539,8 @@ def row_queues(report):
 
     memory = {}
     many, one = f"{len(keys)} queues", "one queue"
-    with Server("notify-keyspace-events Ed") as spread_out, Server("notify-keyspace-events Ed") as together,             Server(module=False) as sets, Server(module=False) as one_set:
+    with Server("notify-keyspace-events Ed") as spread_out, Server("notify-keyspace-events Ed") as together, \
+            Server(module=False) as sets, Server(module=False) as one_set:
         for side, server, names, ours in (
                 (many, spread_out, keys, True), (one, together, keys[:1], True),
                 (f"{len(keys)} ZSETs", sets, keys, False), ("one ZSET", one_set, keys[:1], False)):

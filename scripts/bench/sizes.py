@@ -11,7 +11,7 @@ import time
 from costs import FILL, FINISH, GONE_REPLY_LINES, ORDER_REPLY_LINES, ZADD, ZREM, acknowledge, claim_once
 from times import probe, prober
 from tools import (ALL_CORES, BATCH, DAY_MS, FILL_S, LUA_PLAIN, QUEUE, TRACKED, Client, Server, aim, alternate, batches,
-                   check, child, command, ids, kept, now_ms, options, pump, size_name, show, stalls, stats)
+                   check, child, command, ids, kept, now_ms, options, pump, ratio, size_name, show, stalls, stats)
 
 
 def fill_far(server, ours, count):
@@ -262,8 +262,7 @@ def row_persist(report):
             if name not in ours:
                 line += ["", "", ""]
                 continue
-            pairs = sorted(a[name] / b[name] for a, b in zip(runs["ours"], runs["ZSET"]))
-            times = pairs[len(pairs) // 2]
+            times = ratio(runs["ours"], runs["ZSET"], name)
             ours[f"{name} ratio"] = round(times, 3)
             line += [f"{ours[name]:.2f}", f"{zset[name]:.2f}", f"{times:.2f}x"]
             aim(f"{name.removesuffix('_s')} takes, against a ZSET", times, "x", most)

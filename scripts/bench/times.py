@@ -9,7 +9,7 @@ import time
 
 from costs import FILL, FINISH, GONE_REPLY_LINES, ORDER_REPLY_LINES, SET, ZADD, acknowledge
 from tools import (BATCH, DAY_MS, EXPIRED_CHANNEL, FILL_S, LUA_PLAIN, QUEUE, TIMEOUT_S, Client, Closers, Server, aim,
-                   alternate, batches, check, child, command, ids, now_ms, options, pump, ratio, result,
+                   alternate, batches, check, child, command, ids, median, now_ms, options, pump, ratio, result,
                    show, spread, stats, template)
 
 # --- lateness ----------------------------------------------------------------------
@@ -479,7 +479,7 @@ def row_waiters(report):
             got = report.put(label, runs[label])
             if label == many:
                 more = [b["cpu_us"] - a["cpu_us"] for a, b in zip(runs[few], runs[many])]
-                got["more_us"] = sorted(more)[len(more) // 2]
+                got["more_us"] = round(median(more), 3)
             lines.append((label, f"{got['cpu_us']:.1f}", f"{got['more_us']:+.1f}" if label == many else "",
                           *(f"{got[which]:.3f}" for which in ("p50", "p99", "max"))))
     show(f"{WAITERS} clients, {HANDED} orders due at once, each handed to one that waits and waits again: server cpu "

@@ -1,21 +1,49 @@
 #!/usr/bin/env bash
-# bench.sh [--rows LIST] [--orders N] [--rounds N] [--quick] [--json FILE]
+# bench.sh [--rows LIST] [--sizes LIST] [--full] [--rounds N] [--quick] [--json FILE]
 #
 # Measures the module beside what it takes the place of, on servers of its own
 # that run the same redis-server program, the sides taking turns. Prints the
-# machine, the versions and a table with medians, ratios and whether the figure
-# aimed at is reached, and writes them to bench.json.
+# machine, the versions and for each row a table with medians, then every figure
+# aimed at and whether it is reached; writes all of it, each round's figures too,
+# to bench.json.
 #
-#   --rows LIST   which, with commas: schedule memory claim lateness burst
-#                 (default: all of these), and announce, which measures what
-#                 setting of announce-per-s-max the server bears
-#   --orders N    how many orders (default 1000000)
-#   --rounds N    how often each side runs (default 5; medians are shown)
-#   --quick       100000 orders, one round, short windows: a look, no figures
+#   row        what is measured                                           of orders
+#   schedule   SCHEDULE and FINISH: server cpu an order, against ZADD and    1 M
+#              ZREM, SET PXAT and DEL
+#   claim      CLAIM 100 and MACK 100, against the Lua pattern, with and     1 M
+#              without payload
+#   memory     bytes an order, against ZSET, SET PXAT, ZSET and HASH         1 M, 10 M
+#   usage      MEMORY USAGE against used_memory in every kind of queue,      1 M
+#              bytes of a queue of one order
+#   lateness   how late a waiting claimer, pollers and expired events are    1 M
+#   burst      all due in one millisecond: claimable after, GETs elsewhere   1 M
+#              with none and ten subscribers; all closed after, against
+#              Lua and expired events
+#   waiters    1000 claimers wait on one queue: what waking one costs, p50   -
+#              and p99, against BZPOPMIN
+#   queues     queues of ten orders against one: bytes an order, lateness    1 M
+#   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
+#              timer run, growth of p99 from 10 k, against ZADD, ZREM, Lua,
+#              and how much of it is the machine's
+#   persist    RDB and AOF, saved and loaded: seconds and bytes, against     1 M
+#              a ZSET
+#   delete     DEL, UNLINK, FLUSHALL, overwriting, expiry of a whole queue:  10 M
+#              the command, and what others wait, against a ZSET
+#   idle       cpu of a server with all far ahead and 100 claimers waiting   10 M
+#   announce   (only when asked for) what announce-per-s-max it bears        1 M
+#
+#   --rows LIST   only these, with commas
+#   --sizes LIST  rows where it matters run for each of these numbers of orders,
+#                 such as 100k,1m,10m, instead of those above
+#   --full        the same as --sizes 100k,1m,10m
+#   --rounds N    how often each side runs (default 5, above 2 M orders 2; medians
+#                 are shown; memory and usage, the same each time, once)
+#   --quick       100k orders, one round, short windows: a look, no figures
 #   --json FILE   where the figures go (default bench.json beside README.md)
 #
-# Takes about a quarter of an hour, a minute with --quick. Let nothing else run
-# meanwhile: server and clients have a core each where there are two.
+# Takes about an hour, three with --full, four minutes with --quick; 10 M orders
+# need 8 GiB of memory and 4 of disk. Let nothing else run meanwhile: server and
+# clients have a core each where there are two.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -24,11 +52,10 @@ case ${1:-} in -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; 
 if ! command -v "$server_program" >/dev/null || ! command -v python3 >/dev/null; then
   "$root/scripts/setup.sh" --tests
 fi
-# BENCH_MODULE: a library that was built elsewhere.
-if [ -n "${BENCH_MODULE:-}" ]; then
-  module=$BENCH_MODULE
-else
+# BENCH_MODULE, BENCH_CLOSER: the library and tests/closer, built elsewhere.
+if [ -z "${BENCH_MODULE:-}" ] || [ -z "${BENCH_CLOSER:-}" ]; then
   "$root/scripts/setup.sh"
-  (cd "$root" && cargo build --release --quiet)
+  (cd "$root" && cargo build --release --quiet --lib --example closer)
 fi
-exec python3 "$root/scripts/bench.py" --server "$server_program" --module "$module" --json "$root/bench.json" "$@"
+exec python3 -B "$root/scripts/bench" --server "$server_program" --module "${BENCH_MODULE:-$module}" \
+  --closer "${BENCH_CLOSER:-$target/release/examples/closer}" --json "$root/bench.json" "$@"

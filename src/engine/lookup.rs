@@ -236,3 +236,69 @@ impl Lookup {
         assert_eq!(self.index.len(), rows.len(), "records in the index");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::slab::testing::Run;
+    use super::super::store::Store;
+    use super::*;
+
+    /// An id of this number, some of them too long to be remembered.
+    fn id_of(number: u64) -> Vec<u8> {
+        let mut id = format!("id-{number}").into_bytes();
+        id.resize(id.len() + (number % 7 * 9) as usize, b'.');
+        id
+    }
+
+    /// Whatever is looked up ahead - ids that are there or not, twice, in another
+    /// order, removed or made again meanwhile - each lookup finds what is there.
+    #[test]
+    fn looking_ahead_changes_nothing_that_is_found() {
+        let mut run = Run::new();
+        let mut store = Store::new();
+        let mut model: HashMap<u64, u32> = HashMap::new();
+        while run.step < run.steps / 10 {
+            run.step += 1;
+            let most = [10, 40, 3000][(run.step / 1000 % 3) as usize];
+            let numbers: Vec<u64> = (0..run.random.below(150))
+                .map(|_| run.random.below(most))
+                .collect();
+            let ids: Vec<Vec<u8>> = numbers.iter().copied().map(id_of).collect();
+            match run.random.below(4) {
+                0 => store.look_ahead(ids.iter().map(Vec::as_slice)),
+                1 => {
+                    let records: Vec<u32> = numbers
+                        .iter()
+                        .map(|number| model.get(number).copied().unwrap_or(NIL))
+                        .collect();
+                    store.expect_records(&records);
+                }
+                2 => store.end_look_ahead(),
+                _ => {}
+            }
+            for (number, id) in numbers.iter().zip(&ids) {
+                assert_eq!(store.find(id), model.get(number).copied());
+                match run.random.below(6) {
+                    0 => {
+                        if let Some(i) = model.remove(number) {
+                            store.remove(i);
+                        }
+                    }
+                    1 | 2 if !model.contains_key(number) => {
+                        model.insert(*number, store.create(id).expect("room"));
+                    }
+                    // Another one in between: what follows is out of step.
+                    3 => {
+                        let other = run.random.below(most);
+                        assert_eq!(store.find(&id_of(other)), model.get(&other).copied());
+                    }
+                    _ => {}
+                }
+                assert_eq!(store.find(id), model.get(number).copied());
+            }
+            assert_eq!(store.len(), model.len());
+        }
+    }
+}

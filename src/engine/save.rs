@@ -44,7 +44,9 @@ impl Queue {
         // batches that are read all at once.
         let mut batch: Vec<u32> = Vec::with_capacity(AHEAD_MAX);
         let mut save_batch = |batch: &mut Vec<u32>| {
-            batch.iter().for_each(|i| rows.touch(*i));
+            for i in batch.iter() {
+                rows.touch(*i);
+            }
             for i in batch.drain(..) {
                 if go_on && let Some(whole) = self.whole(i) {
                     go_on = sink(&Effect::Restore(whole));

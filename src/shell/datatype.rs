@@ -11,15 +11,13 @@
 //! and rewriting may run in a forked child; the rest runs under the server's lock.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::OnceLock;
-use std::sync::mpsc::Sender;
 
 use redis_module::native_types::RedisType;
 use redis_module::raw;
 
 use super::cell::SharedCell;
 use super::ffi::{Ctx, Key, Level, Name, api, guarded, log, log_text};
-use super::{apply, clock, counters, hooks, info, numbers, scheduler};
+use super::{apply, clock, counters, hooks, info, numbers, reaper, scheduler};
 use crate::codec::{self, ChunkWriter};
 use crate::engine::Queue;
 use crate::engine::effect::Effect;
@@ -271,32 +269,6 @@ fn give_up_in_child() {
     }
 }
 
-/// The thread that drops large queues.
-fn reaper() -> Option<&'static Sender<Box<dyn Send>>> {
-    static REAPER: OnceLock<Option<Sender<Box<dyn Send>>>> = OnceLock::new();
-    REAPER
-        .get_or_init(|| {
-            let (sender, receiver) = std::sync::mpsc::channel::<Box<dyn Send>>();
-            let spawned = std::thread::Builder::new()
-                .name("orderwheel-free".to_owned())
-                .spawn(move || {
-                    for corpse in receiver {
-                        guarded((), || drop(corpse));
-                    }
-                });
-            spawned.is_ok().then_some(sender)
-        })
-        .as_ref()
-}
-
-/// Drops something large on a thread of its own, made when it is first needed.
-pub(super) fn drop_elsewhere(corpse: Box<dyn Send>) {
-    if let Some(reaper) = reaper() {
-        // A failed send hands it back, and it is dropped here.
-        drop(reaper.send(corpse));
-    }
-}
-
 /// Frees a queue. On any thread; plain DEL and FLUSHALL SYNC call it on the main
 /// one.
 unsafe extern "C" fn free(value: *mut c_void) {
@@ -305,7 +277,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
         let queue = unsafe { Box::from_raw(value.cast::<Queue>()) };
         info::retire(&queue);
         if queue.len() > DROP_AT_ONCE_MAX {
-            drop_elsewhere(queue);
+            reaper::drop_elsewhere(queue);
         }
     });
 }

@@ -7,7 +7,8 @@
 //! | `locks`, `control` | LOCK and its family; commands on a queue as a whole |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
 //! | `docs` | what COMMAND DOCS says, and the key specifications ACL goes by |
-//! | `datatype` | saving, loading, copying, freeing; where values are boxed |
+//! | `datatype` | saving, loading, copying; where values are boxed |
+//! | `reaper` | the allocator, and the thread on which memory is given back |
 //! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
 //! | `pass` | what is due: advance, forget, serve those who wait, announce |
 //! | `waiters` | clients that wait in CLAIM … BLOCK |
@@ -32,6 +33,7 @@ mod info;
 mod locks;
 mod numbers;
 mod pass;
+pub(crate) mod reaper;
 mod reply;
 mod scheduler;
 mod settings;
@@ -76,6 +78,7 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
         info::register(ctx);
         hooks::subscribe(ctx);
         scheduler::start(ctx);
+        reaper::start();
         log(Level::Notice, c"orderwheel: loaded");
         Status::Ok
     })

@@ -63,6 +63,10 @@ struct Pass {
     now: Now,
     /// When (monotonic) it has to end.
     end_us: u64,
+    /// When (monotonic) it has to end announcing: in half the time. Nobody waits for
+    /// an announcement as for a grant, and where a million are due the closers' own
+    /// commands fill the server.
+    announced_us: u64,
     /// This server may write, announce and grant.
     primary: bool,
     /// Writing is forbidden for the moment.
@@ -76,6 +80,11 @@ impl Pass {
     fn more(&self) -> bool {
         clock::mono_us() < self.end_us
     }
+
+    /// Whether there is time left for announcing.
+    fn may_announce(&self) -> bool {
+        clock::mono_us() < self.announced_us
+    }
 }
 
 /// One pass.
@@ -84,9 +93,11 @@ pub(super) fn run(ctx: Ctx) {
     let now = clock::now();
     let flags = ctx.flags();
     let primary = flags & flag::MASTER != 0 && flags & (flag::LOADING | flag::ASYNC_LOADING) == 0;
+    let budget_us = settings::TICK_BUDGET_US.get();
     let pass = Pass {
         now,
-        end_us: now.mono_us.saturating_add(settings::TICK_BUDGET_US.get()),
+        end_us: now.mono_us.saturating_add(budget_us),
+        announced_us: now.mono_us.saturating_add(budget_us / 2),
         primary,
         paused: replication_is_paused(),
         hold_until_us: scheduler::hold_until_us(),
@@ -397,7 +408,7 @@ fn announce(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>, progress
             break;
         }
         publish(ctx, name, &out);
-        if !pass.more() {
+        if !pass.may_announce() {
             break;
         }
     }

@@ -23,7 +23,7 @@ use redis_module::raw;
 use super::agenda::{Agenda, Cursor, NEVER};
 use super::cell::{Shared, SharedCell};
 use super::ffi::{Ctx, Level, guarded, log_text};
-use super::{clock, counters, datatype, numbers, pass, settings, waiters};
+use super::{clock, counters, numbers, pass, reaper, settings, waiters};
 use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
 
@@ -188,7 +188,7 @@ pub(super) fn look_at_awaited() {
 /// A database, or all (`None`), is being emptied.
 pub(super) fn flushed(db: Option<i32>) {
     if let Some(books) = AGENDA.with(|agenda| agenda.clear(db)) {
-        datatype::drop_elsewhere(Box::new(books));
+        reaper::drop_elsewhere(Box::new(books));
     }
     for (db, key) in waiters::awaited(db) {
         locks_are_free(db, &key);

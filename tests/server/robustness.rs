@@ -123,6 +123,65 @@ fn blocking_inside_transactions_scripts_and_other_modules_answers_at_once() {
     assert_eq!(server.client().digest("q"), digest);
 }
 
+/// Freeing a large block can take milliseconds, so a thread of the module's does it,
+/// which is there from the start: `server-cpulist` ties down what is made later.
+#[test]
+fn what_a_queue_has_emptied_is_freed_elsewhere_and_comes_back() {
+    let mut server = Server::plain();
+    let mut c = server.client();
+    let threads = format!("/proc/{}/task", server.pid());
+    let reaper = std::fs::read_dir(threads)
+        .expect("a process has threads")
+        .map(|thread| thread.expect("a thread").path())
+        .find(|thread| {
+            let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+            name.trim_end() == "orderwheel-free"
+        })
+        .expect("the thread is made while the module loads");
+    // Times it had something to do.
+    let turns = || -> u64 {
+        std::fs::read_to_string(reaper.join("status"))
+            .expect("the thread is there")
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+            .expect("a count")
+            .trim()
+            .parse()
+            .expect("a number")
+    };
+    let used = |c: &mut Client| c.info_number("memory", "used_memory");
+    let before = used(&mut c);
+    let (turns_before, payload) = (turns(), [b'x'; 1000]);
+    for some in (0..20_000_u32).collect::<Vec<_>>().chunks(1000) {
+        let commands: Vec<_> = some
+            .iter()
+            .map(|i| argv!["ORDER.SCHEDULE", "q", i, "PX", 600_000, "PAYLOAD", payload])
+            .collect();
+        c.pipeline(&commands);
+    }
+    let filled = used(&mut c) - before;
+    assert!(filled > 20_000_000, "{filled}");
+    // The key stays, and is saved by a child that has no such thread.
+    for some in (1..20_000_u32).collect::<Vec<_>>().chunks(1000) {
+        let commands: Vec<_> = some
+            .iter()
+            .map(|i| argv!["ORDER.FINISH", "q", i, "KEEP", 0])
+            .collect();
+        c.pipeline(&commands);
+    }
+    wait_until(SOON, "the memory to come back", || {
+        used(&mut c) - before < filled / 10
+    });
+    assert!(turns() > turns_before + 100, "by the thread");
+    cmd!(c, "BGSAVE");
+    wait_until(SOON, "the file to be written", || {
+        c.info("persistence", "rdb_bgsave_in_progress") == "0"
+    });
+    assert_eq!(c.info("persistence", "rdb_last_bgsave_status"), "ok");
+    server.restart();
+    assert_eq!(server.client().stat("q", "orders").int(), 1);
+}
+
 #[test]
 fn events_are_raised_as_soon_as_anybody_can_hear_them() {
     let server = Options::new()

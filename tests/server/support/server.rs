@@ -511,10 +511,11 @@ impl Server {
     pub(crate) fn wait_in_sync(&self, primary: &Self) {
         let (mut here, mut there) = (self.client(), primary.client());
         wait_for(START_LIMIT, "the replica to be in sync", || {
-            let up = here
-                .run(&args!["INFO", "replication"])
-                .text()
-                .contains("master_link_status:up");
+            let says =
+                |c: &mut Client, text| c.run(&args!["INFO", "replication"]).text().contains(text);
+            // The primary counts it in only when it has heard from it: a failover to it
+            // is refused until then.
+            let up = says(&mut here, "master_link_status:up") && says(&mut there, "state=online");
             let at = |c: &mut Client, field| c.info_number("replication", field);
             (up && at(&mut here, "slave_repl_offset") >= at(&mut there, "master_repl_offset"))
                 .then_some(())

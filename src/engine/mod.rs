@@ -26,9 +26,9 @@
 //!
 //! A ZADD takes 7.8 k in all. What is ours to win there is small by now, and
 //! more orders cost time, not instructions: at a million a command waits for some
-//! three lines of memory one after the other - index line, record, id - of 0.1 to
-//! 0.25 us each, and for the neighbours in the wheel's list at once with the id. A
-//! new id waits for the first of them alone. That is why a bucket is one cache line
+//! three lines of memory one after the other - index line, record, id - and for the
+//! neighbours in the wheel's list at once with the id. A new id waits for the first
+//! of them alone. That is why a bucket is one cache line
 //! (`index`), why a batch is looked ahead (`lookup`), and why SCHEDULE takes no
 //! longer at ten million orders than at a million, where ZADD takes twice as long.
 //! What is left of it in a CLAIM is the walk along a list of the wheel: each record

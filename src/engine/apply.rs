@@ -164,7 +164,7 @@ impl Queue {
                 then,
                 error,
             } => {
-                let Some(i) = self.store.find(id) else {
+                let Some(i) = self.waiting(id) else {
                     return false;
                 };
                 // The late word of a holder whose last try has lapsed: the order
@@ -212,7 +212,7 @@ impl Queue {
                 let found = if *creates {
                     self.fresh(id)
                 } else {
-                    self.taken(id)
+                    self.taken_open(id)
                 };
                 let Some(i) = found else { return false };
                 let grant = Grant {
@@ -240,7 +240,7 @@ impl Queue {
                 true
             }
             Effect::Release { id, rev, ended } => {
-                let Some(i) = self.taken(id) else {
+                let Some(i) = self.taken_open(id) else {
                     return false;
                 };
                 let has_deadline = self
@@ -285,10 +285,11 @@ impl Queue {
             Effect::Requeue { rev, ids } => {
                 let mut all = true;
                 for id in ids {
-                    let Some(i) = self.taken(id) else {
+                    let Some(i) = self.waiting(id) else {
                         all = false;
                         continue;
                     };
+                    self.lift(i);
                     self.store.with_extra(i, |extra| {
                         extra.attempt = 0;
                         extra.grant = None;
@@ -305,6 +306,7 @@ impl Queue {
                 let mut own = self.busy.own.take().unwrap_or_default();
                 let known = own.configure(name, value.as_deref());
                 self.busy.own = (!own.is_empty()).then_some(own);
+                self.wake_now();
                 known
             }
             Effect::Pause { on, until, reason } => {
@@ -337,6 +339,26 @@ impl Queue {
     /// The record under `id`, lifted out of its place.
     fn taken(&mut self, id: &[u8]) -> Option<u32> {
         let i = self.store.find(id)?;
+        self.lift(i);
+        Some(i)
+    }
+
+    /// The record under `id` if it has a deadline: only such an order can be
+    /// claimed, handed back or requeued. What was decided on one that was replaced
+    /// since (a stream that is replayed, or made up) would make a finished order
+    /// with a lease, which no file can hold.
+    fn waiting(&self, id: &[u8]) -> Option<u32> {
+        let i = self.store.find(id)?;
+        self.store.rows.get(i)?.deadline().map(|_| i)
+    }
+
+    /// The record under `id`, lifted out of its place, if it is not finished: it can
+    /// be locked, and its lease released.
+    fn taken_open(&mut self, id: &[u8]) -> Option<u32> {
+        let i = self.store.find(id)?;
+        if self.store.rows.get(i)?.is_finished() {
+            return None;
+        }
         self.lift(i);
         Some(i)
     }
@@ -418,7 +440,7 @@ impl Queue {
         end_cap: (WallMs, WallMs),
         granted: &Granted<'_>,
     ) -> bool {
-        let Some(i) = self.store.find(&granted.id) else {
+        let Some(i) = self.waiting(&granted.id) else {
             return false;
         };
         let since = self.claimable_since(i);

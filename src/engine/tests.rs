@@ -20,7 +20,9 @@ use std::fmt::Write as _;
 
 use super::control::Swept;
 use super::decide::{CLAIM_BYTES_MAX, Env};
-use super::effect::{AfterTry, Bytes, Effect, Ended, LeaseKind, Whole, WholeGrant, WholeLife};
+use super::effect::{
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife,
+};
 use super::number::{FOREIGN_AHEAD_US_MAX, NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, Outcome};
 use super::queue::{Duty, Queue};
@@ -3733,5 +3735,77 @@ fn a_queue_of_one_order_is_small_and_bytes_say_so() {
             bytes >= orders as usize * (28 + 24),
             "{bytes} bytes for {orders} orders"
         );
+    }
+}
+
+/// Effects of a stream that is replayed or made up, on an order that was finished
+/// meanwhile: it stays as it is, or no file could hold it.
+#[test]
+fn a_finished_order_is_neither_claimed_nor_locked_by_an_effect() {
+    let moment = |ms: i64| WallMs(START_MS.saturating_add_signed(ms));
+    let ids = || vec![Bytes::of(b"a")];
+    let now = moment(1);
+    let effects = [
+        Effect::Claim {
+            owner: Bytes::of(b"o"),
+            end: moment(500),
+            cap: moment(900),
+            grants: vec![Granted {
+                id: Bytes::of(b"a"),
+                fence: 77,
+                attempt: 1,
+                last_try: false,
+            }],
+        },
+        Effect::Nack {
+            id: Bytes::of(b"a"),
+            rev: 77,
+            then: AfterTry::Dead(now),
+            error: Some(Bytes::of(b"late")),
+        },
+        Effect::Lock {
+            id: Bytes::of(b"a"),
+            owner: Bytes::of(b"o"),
+            fence: 77,
+            end: moment(500),
+            cap: moment(900),
+            fp: None,
+            creates: false,
+        },
+        Effect::Renew {
+            id: Bytes::of(b"a"),
+            rev: 77,
+            end: moment(500),
+        },
+        Effect::Release {
+            id: Bytes::of(b"a"),
+            rev: 77,
+            ended: Ended::Claim(AfterTry::At(moment(50))),
+        },
+        Effect::Release {
+            id: Bytes::of(b"a"),
+            rev: 77,
+            ended: Ended::Lock,
+        },
+        Effect::Requeue {
+            rev: 77,
+            ids: ids(),
+        },
+    ];
+    for effect in &effects {
+        let mut bench = Bench::new(false);
+        bench.run("SCHEDULE a PX 0 STATUS unpaid");
+        bench.run("CLAIM me");
+        bench.run("FINISH a STATUS paid FENCE $a KEEP 100000");
+        let (now, before) = (bench.now(), digest(&bench.queue));
+        assert_eq!(bench.state(b"a"), State::Finished);
+        let mut events = Vec::new();
+        assert!(!bench.queue.apply(&now, effect, &mut events), "{effect:?}");
+        assert_eq!(
+            (events.len(), digest(&bench.queue)),
+            (0, before),
+            "{effect:?}"
+        );
+        bench.queue.check();
     }
 }

@@ -180,10 +180,13 @@ impl Agenda {
         self.backlog
     }
 
-    /// Bytes that a queue of a database takes here, on average.
+    /// Bytes that a queue of a database takes here, on average. What queues that
+    /// are gone have left behind is not of those that stay.
     pub(super) fn share(&self, db: i32) -> usize {
+        /// More no queue takes but for the pages it shares with others.
+        const MOST: usize = 128;
         self.books.get(&db).map_or(0, |book| {
-            (book.store.bytes() + book.wakes.bytes()) / book.store.len().max(1)
+            ((book.store.bytes() + book.wakes.bytes()) / book.store.len().max(1)).min(MOST)
         })
     }
 
@@ -455,6 +458,15 @@ mod tests {
         for n in (0..20_000_u64).step_by(5) {
             agenda.drop_key(0, format!("q:{n:06}").as_bytes());
         }
+        // What the others have left is not charged to the last ones.
+        let mut few = Agenda::new();
+        for n in 0..20_000_u64 {
+            few.file(0, format!("q:{n:06}").as_bytes(), n + 1);
+        }
+        for n in 1..20_000_u64 {
+            few.drop_key(0, format!("q:{n:06}").as_bytes());
+        }
+        assert!(few.share(0) <= 128, "{} bytes", few.share(0));
         let (mut last, mut met) = (0, 0);
         loop {
             let wake = agenda.first_wake();

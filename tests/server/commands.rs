@@ -1714,6 +1714,11 @@ fn stats_count_what_is_there_and_what_was_done() {
     assert_eq!(c.info_number("orderwheel", "orderwheel_scheduled_total"), 6);
     assert_eq!(c.info_number("orderwheel", "orderwheel_claimed_total"), 3);
     assert_eq!(c.info_number("orderwheel", "orderwheel_queues"), 1);
+    // One of which nothing but a setting is known counts as well.
+    cmd!(c, "ORDER.CONFIG", "set", "SET", "keep-ms", 5000);
+    assert_eq!(c.info_number("orderwheel", "orderwheel_queues"), 2);
+    cmd!(c, "ORDER.CONFIG", "set", "RESET");
+    assert_eq!(c.info_number("orderwheel", "orderwheel_queues"), 1);
 }
 
 // --- shapes -----------------------------------------------------------------

@@ -46,12 +46,26 @@ mod shell;
 
 use shell::datatype::TYPE;
 use shell::load;
-use shell::reaper::Allocator;
+
+/// The allocator: the server's, so that `used_memory` and `maxmemory` see what
+/// the module takes. It does not exist outside a server, where tests run.
+#[cfg(not(test))]
+type Allocator = redis_module::alloc::RedisAlloc;
+/// The allocator under test.
+#[cfg(test)]
+type Allocator = std::alloc::System;
+
+/// The one allocator value.
+#[cfg(not(test))]
+const ALLOCATOR: Allocator = redis_module::alloc::RedisAlloc;
+/// The one allocator value, under test.
+#[cfg(test)]
+const ALLOCATOR: Allocator = std::alloc::System;
 
 redis_module::redis_module! {
     name: "orderwheel",
     version: 1,
-    allocator: (Allocator, Allocator),
+    allocator: (Allocator, ALLOCATOR),
     data_types: [TYPE],
     init: load,
 }

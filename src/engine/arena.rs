@@ -36,7 +36,7 @@
 //! Deliberately absent: the length of what a block holds (the caller's own header
 //! in the block says it), moving blocks, and alignment (blocks are bytes).
 
-use super::slab::{NIL, allocated, growth};
+use super::slab::{NIL, allocated, free_page, growth};
 
 /// The largest block: 16 MiB.
 pub const BLOCK_BYTES_MAX: usize = 1 << 24;
@@ -717,6 +717,7 @@ impl Many {
             return;
         };
         let bytes = head.page.data.capacity();
+        free_page(std::mem::take(&mut head.page.data));
         *head = Head {
             next: free_pages,
             ..Head::of(Page::new())

@@ -55,7 +55,7 @@
 
 use std::hint::black_box;
 
-use super::slab::{NIL, Slab, Vacant, allocated, growth};
+use super::slab::{NIL, Slab, Vacant, allocated, free_page, growth};
 
 /// Records that know their hash.
 pub trait Hashed {
@@ -509,7 +509,9 @@ impl Index {
         page.pop();
         if page.is_empty() && !first {
             self.page_bytes -= page.capacity() * size_of::<Line>();
-            self.pages.pop();
+            if let Some(page) = self.pages.pop() {
+                free_page(page);
+            }
         }
         self.buckets -= 1;
     }

@@ -39,6 +39,8 @@
 //! links can do it with `insert` and `remove`), and iteration (see
 //! [`Slab::skip_empty`]).
 
+use std::sync::OnceLock;
+
 /// No handle: the end of every list. No structure ever gives it out.
 pub const NIL: u32 = u32::MAX;
 
@@ -255,6 +257,27 @@ pub struct Slab<T, const PAGE_BITS: u32 = 11> {
     pages: Pages<T>,
 }
 
+/// Who frees the pages that are given back.
+static FREE_PAGES: OnceLock<fn(Box<dyn Send>)> = OnceLock::new();
+
+/// Has the pages that tables give back freed by `free`, on a thread that may wait:
+/// freeing a large block can take milliseconds. To be called once; false if it was
+/// before. Without it they are freed where they are emptied.
+pub fn free_pages_with(free: fn(Box<dyn Send>)) -> bool {
+    FREE_PAGES.set(free).is_ok()
+}
+
+/// Frees a page, a large one as [`free_pages_with`] says.
+pub(super) fn free_page<T: Send + 'static>(page: Vec<T>) {
+    /// From here on an allocator maps blocks by pages of memory.
+    const LARGE_BYTES: usize = 16 << 10;
+    if page.capacity() * size_of::<T>() >= LARGE_BYTES
+        && let Some(free) = FREE_PAGES.get()
+    {
+        free(Box::new(page));
+    }
+}
+
 /// How many slots a page of `slots` grows by: half of the power of two that is
 /// not above, so 1, 2, 3, 4, 6, 8, 12, 16 …, which wastes a quarter at most and
 /// meets the sizes in which allocators deal.
@@ -278,13 +301,13 @@ pub(crate) const fn allocated(bytes: usize) -> usize {
     }
 }
 
-impl<T: Vacant, const PAGE_BITS: u32> Default for Slab<T, PAGE_BITS> {
+impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Default for Slab<T, PAGE_BITS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Vacant, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
+impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
     /// Slots of a page.
     const PAGE_SLOTS: usize = 1 << PAGE_BITS;
     /// Pages that can be addressed. The very last one would hold the handle
@@ -544,7 +567,7 @@ impl<T: Vacant, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
         };
         if let Some(page) = pages.get_mut(number) {
             rest.slot_bytes -= page.slots.capacity() * size_of::<T>();
-            page.slots = Vec::new();
+            free_page(std::mem::take(&mut page.slots));
         }
         while let Some(last) = rest.pages.checked_sub(1)
             && pages

@@ -8,7 +8,7 @@
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
 //! | `docs` | what COMMAND DOCS says, and the key specifications ACL goes by |
 //! | `datatype` | saving, loading, copying; where values are boxed |
-//! | `reaper` | the allocator, and the thread on which memory is given back |
+//! | `reaper` | the thread on which memory is given back |
 //! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
 //! | `pass` | what is due: advance, forget, serve those who wait, announce |
 //! | `waiters` | clients that wait in CLAIM … BLOCK |
@@ -33,7 +33,7 @@ mod info;
 mod locks;
 mod numbers;
 mod pass;
-pub(crate) mod reaper;
+mod reaper;
 mod reply;
 mod scheduler;
 mod settings;

@@ -160,12 +160,10 @@ impl Line {
 
     /// Takes the last entry out.
     fn pop(&mut self) -> Option<Entry> {
-        let entry = self.entries().last()?;
         let place = self.handles.iter().rposition(|handle| *handle != NIL)?;
-        if let Some(handle) = self.handles.get_mut(place) {
-            *handle = NIL;
-        }
-        Some(entry)
+        let print = *self.prints.get(place)?;
+        let handle = std::mem::replace(self.handles.get_mut(place)?, NIL);
+        Some(Entry { handle, print })
     }
 
     /// Puts an entry into a place.

@@ -423,7 +423,11 @@ impl Store {
     /// Prepares for the lookups of these ids, which are to come next and in this
     /// order; see [`Lookup::look_ahead`].
     pub fn look_ahead<'i>(&mut self, ids: impl Iterator<Item = &'i [u8]>) {
-        if let Some(lookup) = &mut self.lookup {
+        // One id has nothing to wait together with: most commands on a replica.
+        let is_one = ids.size_hint().1.is_some_and(|most| most < 2);
+        if let Some(lookup) = &mut self.lookup
+            && !is_one
+        {
             lookup.look_ahead(&self.rows, ids);
         }
     }

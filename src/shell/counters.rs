@@ -44,6 +44,8 @@ impl Counter {
 pub(super) static PANICS: Counter = Counter::new();
 /// Runs of the scheduler's timer.
 pub(super) static TIMER_RUNS: Counter = Counter::new();
+/// Those of them that the alarm brought about.
+pub(super) static ALARM_RUNS: Counter = Counter::new();
 /// The longest pass, in microseconds.
 pub(super) static PASS_US_MAX: Counter = Counter::new();
 /// Events that time raised and that were published.

@@ -125,6 +125,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.text(c"version", VERSION);
         fields.count(c"queues", queues);
         fields.counter(c"timer_runs_total", &counters::TIMER_RUNS);
+        fields.counter(c"alarm_runs_total", &counters::ALARM_RUNS);
         fields.counter(c"pass_us_max", &counters::PASS_US_MAX);
         fields.counter(c"announced_total", &counters::ANNOUNCED);
         fields.count(c"announce_backlog", backlog);

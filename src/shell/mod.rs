@@ -10,6 +10,7 @@
 //! | `datatype` | saving, loading, copying; where values are boxed |
 //! | `reaper` | the thread on which memory is given back |
 //! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
+//! | `alarm` | wakes the event loop on time for it |
 //! | `pass` | what is due: advance, forget, serve those who wait, announce |
 //! | `waiters` | clients that wait in CLAIM … BLOCK |
 //! | `hooks` | keyspace events, flush, swap, role, loading, cron |
@@ -18,6 +19,7 @@
 //! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
 
 mod agenda;
+mod alarm;
 mod apply;
 mod audience;
 mod cell;

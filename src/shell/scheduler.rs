@@ -6,8 +6,9 @@
 //!                             └─── when to look ──┘
 //! ```
 //!
-//! Commands and hooks file queues; the timer is set for the earliest. A walk over
-//! all queues, in steps, follows a promotion, a load, and a step of the wall clock.
+//! Commands and hooks file queues; the timer is set for the earliest, and with it
+//! the alarm that has it run on time ([`alarm`]). A walk over all queues, in steps,
+//! follows a promotion, a load, and a step of the wall clock.
 //!
 //! # Rules
 //! - The timer never stops itself: its id is forgotten first thing in its callback.
@@ -23,7 +24,7 @@ use redis_module::raw;
 use super::agenda::{Agenda, Cursor, NEVER};
 use super::cell::{Shared, SharedCell};
 use super::ffi::{Ctx, Level, guarded, log_text};
-use super::{clock, counters, numbers, pass, reaper, settings, waiters};
+use super::{alarm, clock, counters, numbers, pass, reaper, settings, waiters};
 use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
 
@@ -79,6 +80,7 @@ pub(super) fn start(ctx: Ctx) {
         // SAFETY: the context of OnLoad; the new one is kept for ever.
         DETACHED.set(unsafe { call(ctx.as_ptr()) });
     }
+    alarm::start(on_alarm);
     hold();
 }
 
@@ -288,6 +290,28 @@ fn arm() {
         state.timer = ctx
             .start_timer(ahead_ms.min(SLEEP_MS_MAX), Some(on_timer))
             .map(|id| (id, wake));
+        if ahead_ms > 0 {
+            alarm::set(wake);
+        }
+    });
+}
+
+/// The alarm rings: the timer that was set with it is due, and runs now instead of
+/// up to two milliseconds later. A timer that is not due stays as it is: the wall
+/// clock was set, or may be another than the kernel's.
+fn on_alarm() {
+    // SAFETY: as in `arm`.
+    let ctx = unsafe { Ctx::new(DETACHED.get()) };
+    STATE.with(|state| {
+        let Some((id, wake)) = state.timer else {
+            return;
+        };
+        if state.in_pass || wake > clock::wall_us() / 1000 {
+            return;
+        }
+        ctx.stop_timer(id);
+        state.timer = ctx.start_timer(0, Some(on_timer)).map(|id| (id, wake));
+        counters::ALARM_RUNS.add(1);
     });
 }
 

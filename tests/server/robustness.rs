@@ -1359,6 +1359,13 @@ fn a_busy_script_only_delays_what_falls_due() {
         .start();
     let mut c = server.client();
     let mut waiting = waiter(&server, "q");
+    // To be forgotten meanwhile, which is a write and goes into the AOF.
+    cmd!(c, "ORDER.SCHEDULE", "q", "0", "PX", 60_000)
+        .order()
+        .expect("OK");
+    cmd!(c, "ORDER.FINISH", "q", "0", "KEEP", 100)
+        .order()
+        .expect("OK");
     let deadline = cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 100)
         .order()
         .expect("OK")
@@ -1371,5 +1378,8 @@ fn a_busy_script_only_delays_what_falls_due() {
     assert!(busy.read().is_error());
     let rows = waiting.read().claims();
     assert!(rows[0].deadline == deadline && wall_us() >= deadline * 1000);
+    wait_until(SOON, "the finished one to be forgotten", || {
+        c.stat("q", "finished").int() == 0
+    });
     expect_healthy(&server);
 }

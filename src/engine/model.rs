@@ -840,12 +840,10 @@ impl World {
                 State::Scheduled => record.deadline.unwrap(),
                 State::Leased | State::Reserved => grant_end.unwrap(),
                 State::Retrying => record.retry.unwrap().0,
+                // What was reserved is forgotten in the pass that finds it lapsed.
                 State::Finished | State::Missing => record
                     .keep_end
-                    .or(grant_end)
-                    .unwrap()
-                    .div_ceil(256)
-                    .saturating_mul(256),
+                    .map_or(0, |end| end.div_ceil(256).saturating_mul(256)),
                 State::Expired | State::Dead if !record.announced => 0,
                 State::Expired | State::Dead => u64::MAX,
             };

@@ -380,14 +380,13 @@ fn filed_lease(rows: &Rows, i: u32) -> u64 {
         .map_or(0, |mono| mono.0)
 }
 
-/// What a record is filed under in the wheel of keep ends: its keep end, or the
-/// end of the lock that a reserved record was made for.
+/// What a record is filed under in the wheel of keep ends: its keep end. One that was
+/// reserved is over by the monotonic clock, whatever the wall clock says of its lock's
+/// end: it stands before all others.
 fn filed_keep(rows: &Rows, i: u32) -> u64 {
     let keep_end = rows.get(i).and_then(Record::keep_end);
     // 1 at least: a walk that starts after 0 finds all.
-    keep_end
-        .or_else(|| rows.grant(i).map(|grant| grant.end))
-        .map_or(1, |end| end.0.max(1))
+    keep_end.map_or(1, |end| end.0.max(1))
 }
 
 impl Default for Store {

@@ -2050,6 +2050,26 @@ fn a_wall_clock_that_is_set_neither_stretches_nor_cuts_a_lock() {
 }
 
 #[test]
+fn a_lapsed_lock_on_an_unknown_id_counts_nowhere_whatever_the_wall_clock_says() {
+    for step in ["wall -3600000", "wall -1", "wall +3600000"] {
+        let mut bench = Bench::new(true);
+        tell(
+            &mut bench,
+            &[
+                (0.0, "LOCK a me PX 100", "OK missing>reserved"),
+                (50.0, step, "done"),
+                (100.0, "GET a", "null"),
+                (100.0, "PURGE STATE finished", "- left:0"),
+                (100.0, "PURGE STATE reserved", "- left:0"),
+            ],
+        );
+        assert_eq!((bench.stat("finished"), bench.stat("orders")), (0, 0));
+        tell(&mut bench, &[(100.0, "wake", "now"), (100.0, "forget", "a")]);
+        assert!(bench.queue.is_empty(), "nothing is left of it");
+    }
+}
+
+#[test]
 fn the_fences_of_an_order_grow_for_ever() {
     for passes in [false, true] {
         let mut bench = Bench::new(passes);
@@ -2495,7 +2515,7 @@ fn kept_orders_are_forgotten_in_batches_the_oldest_first() {
         (0.0, "FINISH c CREATE KEEP 20", "OK missing>finished"),
         (0.0, "FINISH d CREATE KEEP 40", "OK missing>finished"),
         (0.0, "LOCK e me PX 15", "OK missing>reserved"),
-        (30.0, "forget 2", "b e"),
+        (30.0, "forget 2", "e b"),
         (30.0, "forget 3", "c a"),
         (30.0, "forget 2", "-"),
         (40.0, "forget", "d"),

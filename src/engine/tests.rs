@@ -2064,7 +2064,10 @@ fn a_lapsed_lock_on_an_unknown_id_counts_nowhere_whatever_the_wall_clock_says() 
             ],
         );
         assert_eq!((bench.stat("finished"), bench.stat("orders")), (0, 0));
-        tell(&mut bench, &[(100.0, "wake", "now"), (100.0, "forget", "a")]);
+        tell(
+            &mut bench,
+            &[(100.0, "wake", "now"), (100.0, "forget", "a")],
+        );
         assert!(bench.queue.is_empty(), "nothing is left of it");
     }
 }

@@ -27,7 +27,9 @@ use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
 use super::reply::Row;
 use super::scheduler::{self, AGENDA};
 use super::waiters::{Reply, Want};
-use super::{apply, clock, commands, counters, datatype, locks, numbers, settings, waiters};
+use super::{
+    apply, audience, clock, commands, counters, datatype, locks, numbers, settings, waiters,
+};
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
@@ -42,6 +44,13 @@ const REPLICA_MS: u64 = 1_000;
 const FORGET_MAX: usize = 256;
 /// How many announcements are taken out of a queue at a time.
 const ANNOUNCE_MAX: u64 = 64;
+
+/// Announcing has this part of a pass: half. Nobody waits for an announcement as for a
+/// grant, and where a million are due the closers' own commands fill the server.
+const HEARD: u64 = 2;
+/// The part where nobody can hear it. All it does then is to note that it was done,
+/// which a claim does by itself.
+const UNHEARD: u64 = 16;
 
 /// Announcements that may be made.
 struct Tokens {
@@ -63,9 +72,7 @@ struct Pass {
     now: Now,
     /// When (monotonic) it has to end.
     end_us: u64,
-    /// When (monotonic) it has to end announcing: in half the time. Nobody waits for
-    /// an announcement as for a grant, and where a million are due the closers' own
-    /// commands fill the server.
+    /// When (monotonic) it has to end announcing, see [`HEARD`] and [`UNHEARD`].
     announced_us: u64,
     /// This server may write, announce and grant.
     primary: bool,
@@ -94,10 +101,11 @@ pub(super) fn run(ctx: Ctx) {
     let flags = ctx.flags();
     let primary = flags & flag::MASTER != 0 && flags & (flag::LOADING | flag::ASYNC_LOADING) == 0;
     let budget_us = settings::TICK_BUDGET_US.get();
+    let part = if audience::is_there() { HEARD } else { UNHEARD };
     let pass = Pass {
         now,
         end_us: now.mono_us.saturating_add(budget_us),
-        announced_us: now.mono_us.saturating_add(budget_us / 2),
+        announced_us: now.mono_us.saturating_add(budget_us / part),
         primary,
         paused: replication_is_paused(),
         hold_until_us: scheduler::hold_until_us(),

@@ -353,7 +353,7 @@ fn whatever_happens_to_a_key_somebody_waits_on_the_waiter_is_served_or_waits_on(
         for command in way {
             assert!(!c.run(command).is_error(), "{command:?}");
         }
-        wait_until(SOON, "the key to be gone", || {
+        wait_until(SOON, &format!("the key to be gone by {way:?}"), || {
             cmd!(c, "EXISTS", "q").int() == 0
         });
         assert_eq!(first.read_within(Duration::from_millis(5)), None, "{way:?}");

@@ -46,6 +46,8 @@ use crate::request::State;
 
 /// How many records one small step moves at most.
 const STEP: usize = 64;
+/// How many records are drawn at once at most: a list of the wheel.
+const DRAW_MAX: usize = 256;
 
 /// Kept records are forgotten in batches: their wake is rounded up to this many
 /// milliseconds. They read as missing at once, so only memory waits.
@@ -648,7 +650,7 @@ impl Queue {
         self.deadlines.take_due(
             &mut ByDeadline(&mut self.store.rows),
             now.wall_ms().0,
-            want.clamp(1, STEP),
+            want.clamp(1, DRAW_MAX),
             &mut due,
         );
         for i in &due {

@@ -463,10 +463,10 @@ impl Wheel {
     }
 
     /// Takes out the earliest records whose time is at most `until`, in order of
-    /// time, then arrival, and appends them to `out`: at most `max`, and only
-    /// from the earliest list. Nothing is appended exactly when `max` is 0 or
-    /// nothing is due, so the caller goes on until then. Their links are
-    /// [`NIL`] afterwards. O(8 + max) from a list of level 0, else O(256).
+    /// time, then arrival, and appends them to `out`: at most `max`, and only from the
+    /// earliest list or the first few. Nothing is appended exactly when `max` is 0 or
+    /// nothing is due, so the caller goes on until then. Their links may have any
+    /// value afterwards. O(max + 256).
     pub fn take_due(
         &mut self,
         records: &mut impl Filed,
@@ -479,31 +479,84 @@ impl Wheel {
         if slot.is_empty() || max == 0 {
             return;
         }
-        let mut taken = 0;
-        if way.at_bottom {
+        let before = out.len();
+        let len = slot.len as usize;
+        if way.at_bottom && (len > max || len > ROOM) {
             if time_of(records, slot.head) > until {
                 return;
             }
-            while taken < max && !slot.is_empty() {
+            while out.len() - before < max && !slot.is_empty() {
                 let i = slot.head;
                 if !slot.unlink(records, i) {
                     break;
                 }
                 out.push(i);
-                taken += 1;
             }
+            self.set_slot(way.end, slot);
         } else {
-            let mut sorted = Sorted::new();
-            for i in sorted.fill(records, slot, |time| time <= until).take(max) {
-                if slot.unlink(records, i) {
-                    out.push(i);
-                    taken += 1;
+            let mut reader = Reader::new();
+            let mut places = [way.end; LISTS_MAX];
+            self.add_lists(&mut reader, &mut places, until, max);
+            reader.read(records);
+            let lists = reader.lists;
+            for ((due, mut slot), place) in
+                reader.sorted(|time| time <= until).zip(lists).zip(places)
+            {
+                let left = max.saturating_sub(out.len() - before);
+                let part = due.get(..left).unwrap_or(due);
+                out.extend(part.iter().map(|(_, i)| *i));
+                if part.len() == slot.len as usize {
+                    self.set_slot(place, Slot::EMPTY);
+                    continue;
                 }
+                for (_, i) in part {
+                    slot.unlink(records, *i);
+                }
+                self.set_slot(place, slot);
+                // What comes after is later.
+                break;
             }
         }
+        let taken = out.len() - before;
         if taken > 0 {
-            self.set_slot(way.end, slot);
             self.taken(records, &way, taken as u32);
+        }
+    }
+
+    /// Has a reader read the list at the first of `places` and those that follow it
+    /// in the same node, as many as it takes for `max` records, as far as they begin
+    /// by `until`; notes their places.
+    fn add_lists(
+        &self,
+        reader: &mut Reader,
+        places: &mut [Place; LISTS_MAX],
+        until: u64,
+        max: usize,
+    ) {
+        let [first, ..] = *places;
+        reader.add(self.slot(first));
+        let Place::In {
+            node: number,
+            digit,
+        } = first
+        else {
+            return;
+        };
+        let Some(node) = self.node(number) else {
+            return;
+        };
+        let later = node.bits & (u64::MAX << digit << 1);
+        for (digit, place) in digits(later).zip(places.iter_mut().skip(1)) {
+            let slot = node.slot(digit);
+            let start = node.base + (u64::from(digit) << (DIGIT_BITS * node.level()));
+            if reader.records >= max || start > until || slot.node().is_some() || !reader.add(slot)
+            {
+                return;
+            }
+            *place = Place::In {
+                node: number,
+                digit,
+            };
         }
     }
 
@@ -561,17 +614,31 @@ impl Wheel {
         let from = after + 1;
         let end = out.len().saturating_add(n);
         if out.len() < end {
-            self.walk(records, self.root, false, from, &mut |i| {
-                out.push(i);
-                out.len() < end
-            });
+            let mut walk = Walk {
+                records,
+                from,
+                ahead: n,
+                reader: Reader::new(),
+                each: &mut |i| {
+                    out.push(i);
+                    out.len() < end
+                },
+            };
+            self.walk(self.root, &mut walk);
         }
     }
 
     /// Calls `f` with every record in order of time, then arrival, until it says
     /// no. O(records).
     pub fn for_each_in_order(&self, records: &impl Filed, f: &mut dyn FnMut(u32) -> bool) {
-        self.walk(records, self.root, false, 0, f);
+        let mut walk = Walk {
+            records,
+            from: 0,
+            ahead: usize::MAX,
+            reader: Reader::new(),
+            each: f,
+        };
+        self.walk(self.root, &mut walk);
     }
 
     // ---- slots and nodes ----------------------------------------------------
@@ -726,39 +793,44 @@ impl Wheel {
         way
     }
 
-    /// Calls `f` with the records of a slot from time `from` on, in order;
-    /// `at_bottom`: it is one of level 0. False once `f` has said no.
-    fn walk(
-        &self,
-        records: &impl Filed,
-        slot: Slot,
-        at_bottom: bool,
-        from: u64,
-        f: &mut dyn FnMut(u32) -> bool,
-    ) -> bool {
-        if let Some(node) = slot.node() {
-            let Some(node) = self.node(node) else {
-                return true;
-            };
-            let start = if from <= node.base {
-                0
-            } else if node.covers(from) {
-                digit(from, node.level())
+    /// Goes through the records of a slot in order. False once it was told to stop.
+    fn walk<R: Filed>(&self, slot: Slot, walk: &mut Walk<'_, R>) -> bool {
+        let Some(node) = slot.node() else {
+            return slot.is_empty() || (walk.reader.add(slot) && walk.read());
+        };
+        let Some(node) = self.node(node) else {
+            return true;
+        };
+        let start = if walk.from <= node.base {
+            0
+        } else if node.covers(walk.from) {
+            digit(walk.from, node.level())
+        } else {
+            return true;
+        };
+        let mut slots = node.filled(start).peekable();
+        while let Some(slot) = slots.next() {
+            let go_on = if slot.node().is_some() {
+                self.walk(slot, walk)
+            } else if node.level == 0 {
+                walk.list(slot)
             } else {
-                return true;
+                walk.reader.add(slot);
+                while slots
+                    .next_if(|next| {
+                        walk.reader.records < walk.ahead
+                            && next.node().is_none()
+                            && walk.reader.add(*next)
+                    })
+                    .is_some()
+                {}
+                walk.read()
             };
-            return node
-                .filled(start)
-                .all(|slot| self.walk(records, slot, node.level == 0, from, f));
+            if !go_on {
+                return false;
+            }
         }
-        if at_bottom {
-            return slot.is_empty()
-                || time_of(records, slot.head) < from
-                || list(records, slot).all(&mut *f);
-        }
-        Sorted::new()
-            .fill(records, slot, |time| time >= from)
-            .all(f)
+        true
     }
 
     /// Tests the invariants at the head of the file, in tests and debug builds only.
@@ -846,47 +918,188 @@ impl Wheel {
     }
 }
 
+/// A walk through records in order.
+struct Walk<'w, R> {
+    /// The records.
+    records: &'w R,
+    /// The time it starts from.
+    from: u64,
+    /// How many records are wanted: so many are read at once where they lie apart.
+    ahead: usize,
+    /// Reads lists, and is empty between them.
+    reader: Reader,
+    /// Is called with each record until it says no.
+    each: &'w mut dyn FnMut(u32) -> bool,
+}
+
+impl<R: Filed> Walk<'_, R> {
+    /// Goes through a list of level 0.
+    fn list(&mut self, slot: Slot) -> bool {
+        slot.is_empty()
+            || time_of(self.records, slot.head) < self.from
+            || list(self.records, slot).all(&mut *self.each)
+    }
+
+    /// Goes through the lists the reader was given.
+    fn read(&mut self) -> bool {
+        self.reader.read(self.records);
+        let from = self.from;
+        let go_on = self
+            .reader
+            .sorted(|time| time >= from)
+            .flatten()
+            .all(|(_, i)| (self.each)(*i));
+        self.reader.clear();
+        go_on
+    }
+}
+
 /// The records of a list, front to back.
 fn list<R: Linked>(records: &R, slot: Slot) -> impl Iterator<Item = u32> + use<'_, R> {
     let some = |i: u32| (i != NIL).then_some(i);
     std::iter::successors(some(slot.head), move |i| some(records.next(*i)))
 }
 
-/// Room to sort one list above level 0, on the stack.
-struct Sorted {
-    /// Time and record.
-    entries: [(u64, u32); LIST_MAX_USIZE],
+/// So many lists are read at once.
+const LISTS_MAX: usize = 8;
+/// So many records they may have together.
+const ROOM: usize = 4 * LIST_MAX_USIZE;
+
+/// Reads lists, several at once, on the stack.
+///
+/// A record says where the next one is, so reading a list waits for memory once a
+/// record. But lists can be read from both ends, and each of them beside the others:
+/// the processor then waits for up to 16 records at a time.
+struct Reader {
+    /// The lists, in the order of time.
+    lists: [Slot; LISTS_MAX],
+    /// How many there are.
+    count: usize,
+    /// How many records they have together.
+    records: usize,
+    /// Time and record of each, list by list.
+    entries: [(u64, u32); ROOM],
 }
 
-impl Sorted {
-    /// Room for a list.
+/// One end of a list that is being read.
+#[derive(Clone, Copy)]
+struct End {
+    /// The next record.
+    at: u32,
+    /// Its entry.
+    entry: usize,
+    /// How many are left to read from here.
+    left: u32,
+    /// Whether it is read from the back.
+    back: bool,
+}
+
+impl Reader {
+    /// Room, and no list.
     const fn new() -> Self {
         Self {
-            entries: [(0, NIL); LIST_MAX_USIZE],
+            lists: [Slot::EMPTY; LISTS_MAX],
+            count: 0,
+            records: 0,
+            entries: [(0, NIL); ROOM],
         }
     }
 
-    /// The records of a list whose time `wanted` says yes to, in order of time,
-    /// then of the list.
-    fn fill<'s, R: Filed, W: Fn(u64) -> bool>(
-        &'s mut self,
-        records: &R,
-        slot: Slot,
-        wanted: W,
-    ) -> impl Iterator<Item = u32> + use<'s, R, W> {
-        let mut len = 0;
-        for i in list(records, slot) {
-            let time = time_of(records, i);
-            if wanted(time)
-                && let Some(entry) = self.entries.get_mut(len)
-            {
-                *entry = (time, i);
-                len += 1;
+    /// Adds a list, later than those before, as far as there is room. False if there
+    /// is none.
+    fn add(&mut self, list: Slot) -> bool {
+        let records = self.records + list.len as usize;
+        if records > ROOM {
+            return false;
+        }
+        let Some(place) = self.lists.get_mut(self.count) else {
+            return false;
+        };
+        *place = list;
+        self.count += 1;
+        self.records = records;
+        true
+    }
+
+    /// Reads all lists, each in its own order.
+    fn read(&mut self, records: &impl Filed) {
+        const NONE: End = End {
+            at: NIL,
+            entry: 0,
+            left: 0,
+            back: false,
+        };
+        let mut ends = [NONE; 2 * LISTS_MAX];
+        let mut start = 0;
+        let lists = self.lists.iter().take(self.count);
+        for (list, pair) in lists.zip(ends.chunks_exact_mut(2)) {
+            let half = list.len / 2;
+            let (front, back) = (list.len - half, half);
+            let last = start + list.len as usize;
+            for (end, made) in pair.iter_mut().zip([
+                (list.head, start, front, false),
+                (list.tail, last.saturating_sub(1), back, true),
+            ]) {
+                let (at, entry, left, back) = made;
+                *end = End {
+                    at,
+                    entry,
+                    left,
+                    back,
+                };
+            }
+            start = last;
+        }
+        let mut some = true;
+        while some {
+            some = false;
+            for end in ends.iter_mut().take(2 * self.count) {
+                if end.left == 0 {
+                    continue;
+                }
+                some = true;
+                let time = time_of(records, end.at);
+                if let Some(entry) = self.entries.get_mut(end.entry) {
+                    *entry = (time, end.at);
+                }
+                end.left -= 1;
+                if end.back {
+                    end.at = records.prev(end.at);
+                    end.entry = end.entry.saturating_sub(1);
+                } else {
+                    end.at = records.next(end.at);
+                    end.entry += 1;
+                }
             }
         }
-        let entries = self.entries.get_mut(..len).unwrap_or_default();
-        entries.sort_by_key(|(time, _)| *time);
-        entries.iter().map(|(_, i)| *i)
+    }
+
+    /// The records of each list that was read whose time is wanted, in order of time,
+    /// then of the list.
+    fn sorted(&mut self, wanted: impl Fn(u64) -> bool) -> impl Iterator<Item = &[(u64, u32)]> {
+        let mut rest = self.entries.get_mut(..self.records).unwrap_or_default();
+        let lists = self.lists.iter().take(self.count);
+        lists.map(move |list| {
+            let all = std::mem::take(&mut rest);
+            let (these, others) = all.split_at_mut(all.len().min(list.len as usize));
+            rest = others;
+            let mut len = 0;
+            for at in 0..these.len() {
+                if these.get(at).is_some_and(|(time, _)| wanted(*time)) {
+                    these.swap(len, at);
+                    len += 1;
+                }
+            }
+            let these = these.get_mut(..len).unwrap_or_default();
+            these.sort_by_key(|(time, _)| *time);
+            &*these
+        })
+    }
+
+    /// Forgets the lists.
+    const fn clear(&mut self) {
+        self.count = 0;
+        self.records = 0;
     }
 }
 

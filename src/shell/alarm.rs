@@ -16,6 +16,7 @@
 /// where nothing may be written or replicated.
 type Ring = fn();
 
+/// The clock: a timer descriptor of the kernel.
 #[cfg(target_os = "linux")]
 mod clock {
     use std::ffi::{c_int, c_void};
@@ -96,6 +97,7 @@ mod clock {
     }
 }
 
+/// No clock.
 #[cfg(not(target_os = "linux"))]
 mod clock {
     use super::Ring;

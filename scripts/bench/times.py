@@ -302,7 +302,8 @@ def close_at_once(side, churned):
             at_ms = now_ms() + int(1000 * (1 + len(names) * FILL_S))
             pump(server, batches(ZADD, ((at_ms, name) for name in names)), 1)
             at_ms = max(at_ms, now_ms() + 100)
-        closers = Closers(server, side, CLOSERS, len(names))
+        whose = side if side == "ours" else server.client("SCRIPT", "LOAD", LUA_PLAIN)
+        closers = Closers(server, whose, CLOSERS, len(names))
         probing = child(prober, server.path)
         # From the wall clock to the one that is measured with.
         at = time.perf_counter() + at_ms / 1000 - time.time()

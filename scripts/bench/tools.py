@@ -477,10 +477,10 @@ def result(process, pipe, wait_s=TIMEOUT_S):
 
 
 class Closers:
-    """The fast closers, a program of its own: see tests/closer."""
+    """The fast closers, a program of its own: see tests/closer. They work for "ours", or by a script of this name."""
 
-    def __init__(self, server, side, connections, count):
-        self.process = subprocess.Popen([options.closer, server.path, side, str(connections), str(BATCH), str(count)],
+    def __init__(self, server, whose, connections, count):
+        self.process = subprocess.Popen([options.closer, server.path, whose, str(connections), str(BATCH), str(count)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=lambda: libc.prctl(1, signal.SIGKILL))
         check("the closers", self.process.stdout.readline(), b"ready\n")

@@ -503,15 +503,13 @@ impl Wheel {
                 reader.sorted(|time| time <= until).zip(lists).zip(places)
             {
                 let left = max.saturating_sub(out.len() - before);
-                let part = due.get(..left).unwrap_or(due);
-                out.extend(part.iter().map(|(_, i)| *i));
+                let part = due.get(..left).unwrap_or(due).iter().map(|(_, i)| *i);
                 if part.len() == slot.len as usize {
+                    out.extend(part);
                     self.set_slot(place, Slot::EMPTY);
                     continue;
                 }
-                for (_, i) in part {
-                    slot.unlink(records, *i);
-                }
+                out.extend(part.filter(|i| slot.unlink(records, *i)));
                 self.set_slot(place, slot);
                 // What comes after is later.
                 break;
@@ -1033,22 +1031,23 @@ impl Reader {
         let mut start = 0;
         let lists = self.lists.iter().take(self.count);
         for (list, pair) in lists.zip(ends.chunks_exact_mut(2)) {
-            let half = list.len / 2;
-            let (front, back) = (list.len - half, half);
-            let last = start + list.len as usize;
-            for (end, made) in pair.iter_mut().zip([
-                (list.head, start, front, false),
-                (list.tail, last.saturating_sub(1), back, true),
-            ]) {
-                let (at, entry, left, back) = made;
-                *end = End {
-                    at,
-                    entry,
-                    left,
-                    back,
+            let back = list.len / 2;
+            let end = start + list.len as usize;
+            if let [from_front, from_back] = pair {
+                *from_front = End {
+                    at: list.head,
+                    entry: start,
+                    left: list.len - back,
+                    back: false,
+                };
+                *from_back = End {
+                    at: list.tail,
+                    entry: end.saturating_sub(1),
+                    left: back,
+                    back: true,
                 };
             }
-            start = last;
+            start = end;
         }
         let mut some = true;
         while some {

@@ -39,13 +39,16 @@ mod clock {
         let Some(watch) = api!(RedisModule_EventLoopAdd) else {
             return;
         };
+        if RING.set(ring).is_err() {
+            return;
+        }
         // The wall clock: deadlines are moments of it, and the kernel moves an
         // absolute timer along when the clock is set.
         // SAFETY: no memory is handed over.
         let fd = unsafe {
             libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC)
         };
-        if fd < 0 || RING.set(ring).is_err() {
+        if fd < 0 {
             return;
         }
         let readable = raw::REDISMODULE_EVENTLOOP_READABLE.cast_signed();

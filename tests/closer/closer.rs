@@ -1,7 +1,7 @@
 //! Fast closers for `scripts/bench.sh`: take what is due and acknowledge it.
 //!
 //! ```text
-//! closer SOCKET ours|lua CONNECTIONS BATCH COUNT
+//! closer SOCKET ours|SCRIPT CONNECTIONS BATCH COUNT
 //! ```
 //!
 //! Each connection has a thread of its own. Started, the program connects, prints
@@ -13,9 +13,10 @@
 //! server said were acknowledged, the seconds from the start to the last
 //! acknowledgement, and the wall clock of that one in Unix seconds.
 //!
-//! `ours` is `ORDER.CLAIM` and `ORDER.MACK … KEEP 0` on the key `orders`. `lua` is what
-//! is done without the module: a script moves what is due from the sorted set
-//! `deadlines` to the sorted set `working`, and `ZREM` acknowledges.
+//! `ours` is `ORDER.CLAIM` and `ORDER.MACK … KEEP 0` on the key `orders`. Else it is done
+//! without the module: the script of this name, as `SCRIPT LOAD` gave it, moves what is
+//! due from the sorted set `deadlines` to the sorted set `working`, and `ZREM`
+//! acknowledges.
 //!
 //! Replies are read with as little work as there can be: of RESP2 only what these
 //! commands answer, ids copied from a reply to the next command as they stand.
@@ -31,19 +32,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Moves what is due to what is being worked on, in one step.
-const SCRIPT: &str = "\
-local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
-if #ids == 0 then return ids end
-redis.call('ZREM', KEYS[1], unpack(ids))
-local working = {}
-for i, id in ipairs(ids) do
-  working[2 * i - 1] = ARGV[3]
-  working[2 * i] = id
-end
-redis.call('ZADD', KEYS[2], unpack(working))
-return ids";
 
 /// What a lease of the script lasts.
 const LEASE_MS: u128 = 30_000;
@@ -75,6 +63,8 @@ enum Side {
 struct Work {
     /// Whose commands.
     side: Side,
+    /// The script's name, where it is the script's.
+    script: String,
     /// Orders to a claim.
     batch: String,
     /// Orders to take.
@@ -248,17 +238,6 @@ impl Connection {
         }
     }
 
-    /// Loads the script; the name it has from then on.
-    fn load(&mut self) -> io::Result<String> {
-        let mut out = Vec::new();
-        command(&mut out, &["SCRIPT", "LOAD", SCRIPT]);
-        self.stream.write_all(&out)?;
-        self.count(b'$')?;
-        let (start, end) = self.line()?;
-        let name = self.buffer.get(start..end).unwrap_or_default();
-        Ok(String::from_utf8_lossy(name).into_owned())
-    }
-
     /// Reads what an acknowledgement answers: how many were done.
     fn acknowledged(&mut self, side: Side) -> io::Result<usize> {
         if side == Side::Lua {
@@ -293,7 +272,7 @@ impl Connection {
     }
 
     /// Claims and acknowledges until all were taken.
-    fn close_all(&mut self, work: &Work, owner: &str, script: &str) -> io::Result<Done> {
+    fn close_all(&mut self, work: &Work, owner: &str) -> io::Result<Done> {
         let batch = work.batch.as_str();
         let mut done = Done {
             taken: 0,
@@ -310,7 +289,7 @@ impl Connection {
                 Side::Lua => {
                     let now = since_epoch(SystemTime::now()).as_millis();
                     let (now, end) = (now.to_string(), (now + LEASE_MS).to_string());
-                    let keys = ["EVALSHA", script, "2", "deadlines", "working"];
+                    let keys = ["EVALSHA", work.script.as_str(), "2", "deadlines", "working"];
                     command(&mut out, &[&keys[..], &[&now, batch, &end]].concat());
                 }
             }
@@ -358,14 +337,10 @@ fn run(path: &str, connections: usize, work: Work) -> io::Result<String> {
     let mut threads = Vec::new();
     for index in 0..connections {
         let mut connection = Connection::new(path)?;
-        let script = match work.side {
-            Side::Ours => String::new(),
-            Side::Lua => connection.load()?,
-        };
         let (start, work) = (Arc::clone(&start), Arc::clone(&work));
         threads.push(thread::spawn(move || {
             start.wait();
-            connection.close_all(&work, &format!("closer-{index}"), &script)
+            connection.close_all(&work, &format!("closer-{index}"))
         }));
     }
     println!("ready");
@@ -394,7 +369,7 @@ fn run(path: &str, connections: usize, work: Work) -> io::Result<String> {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, path, side, connections, batch, count] = arguments.as_slice() else {
-        println!("closer SOCKET ours|lua CONNECTIONS BATCH COUNT");
+        println!("closer SOCKET ours|SCRIPT CONNECTIONS BATCH COUNT");
         return ExitCode::from(2);
     };
     let work = Work {
@@ -402,6 +377,7 @@ fn main() -> ExitCode {
             "ours" => Side::Ours,
             _ => Side::Lua,
         },
+        script: side.clone(),
         batch: batch.clone(),
         count: count.parse().unwrap_or(0),
         taken: AtomicUsize::new(0),

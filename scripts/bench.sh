@@ -25,7 +25,7 @@
 #   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
 #              timer run, growth of p99 from 10 k, against ZADD, ZREM, Lua,
 #              and how much of it is the machine's
-#   persist    RDB and AOF, saved and loaded: seconds and bytes, against     1 M
+#   persist    RDB and AOF, saved and loaded: seconds and bytes, against     1 M, 10 M
 #              a ZSET
 #   delete     DEL, UNLINK, FLUSHALL, overwriting, expiry of a whole queue:  10 M
 #              the command, and what others wait, against a ZSET

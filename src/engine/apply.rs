@@ -148,8 +148,10 @@ impl Queue {
             } => {
                 let owner = owner.shared();
                 let mut all = true;
+                let mut has_name = true;
                 for granted in grants {
-                    if self.grant_claim(now, &owner, (*end, *cap), granted) {
+                    if self.grant_claim(now, (&owner, has_name), (*end, *cap), granted) {
+                        has_name = false;
                         raise(events, EventKind::Claim, &granted.id);
                     } else {
                         all = false;
@@ -226,6 +228,7 @@ impl Queue {
                     holds: 1,
                     kind: LeaseKind::Lock,
                     last_try: false,
+                    has_name: true,
                 };
                 self.store.with_extra(i, |extra| {
                     extra.grant = Some(grant);
@@ -436,7 +439,7 @@ impl Queue {
     fn grant_claim(
         &mut self,
         now: &Now,
-        owner: &Arc<[u8]>,
+        (owner, has_name): (&Arc<[u8]>, bool),
         end_cap: (WallMs, WallMs),
         granted: &Granted<'_>,
     ) -> bool {
@@ -462,6 +465,7 @@ impl Queue {
             holds: 1,
             kind: LeaseKind::Claim,
             last_try: granted.last_try,
+            has_name,
         };
         self.store.with_extra(i, |extra| {
             extra.attempt = granted.attempt;
@@ -626,6 +630,7 @@ impl Queue {
                             holds: grant.holds,
                             kind: grant.kind,
                             last_try: grant.last_try,
+                            has_name: true,
                         });
                     });
                     if let Some(grant) = grant {

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use super::effect::LeaseKind;
-use super::slab::{NIL, Vacant};
+use super::slab::{NIL, Vacant, allocated};
 use super::time::{MonoMs, WallMs};
 
 /// The 48-bit value for "no time".
@@ -291,6 +291,9 @@ pub struct Grant {
     pub kind: LeaseKind,
     /// Whether a failure of this try is final.
     pub last_try: bool,
+    /// Whether its bytes are those of the owner's name too: of the claims that share
+    /// one, the first.
+    pub has_name: bool,
 }
 
 /// End of a retry wait on both clocks.
@@ -353,14 +356,16 @@ impl Extra {
             && self.status.is_none()
     }
 
-    /// Heap bytes of its own allocations (an owner name is counted for each
-    /// order that shares it).
+    /// Heap bytes of its own allocations, as an allocator rounds them up.
     pub fn boxed_bytes(&self) -> usize {
-        let text = |b: &Option<Box<[u8]>>| b.as_ref().map_or(0, |b| b.len());
+        /// What is before the bytes of a shared text.
+        const COUNTS: usize = 2 * size_of::<usize>();
+        let text = |text: &Option<Box<[u8]>>| text.as_ref().map_or(0, |text| allocated(text.len()));
+        let named = self.grant.as_ref().filter(|grant| grant.has_name);
         text(&self.error)
             + text(&self.fp)
             + text(&self.status)
-            + self.grant.as_ref().map_or(0, |g| g.owner.len())
+            + named.map_or(0, |grant| allocated(COUNTS + grant.owner.len()))
     }
 }
 

@@ -74,6 +74,16 @@ impl<T> Page<T> {
             live: 0,
         }
     }
+
+    /// Bytes of the memory of so many slots, as an allocator rounds them up.
+    const fn bytes_of(slots: usize) -> usize {
+        allocated(slots * size_of::<T>())
+    }
+
+    /// Bytes of its memory.
+    const fn bytes(&self) -> usize {
+        Self::bytes_of(self.slots.capacity())
+    }
 }
 
 /// A set of page numbers that knows its smallest member: a bitmap and a bitmap
@@ -366,7 +376,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
         };
         page.live += 1;
         if let Some(rest) = rest {
-            rest.slot_bytes += (page.slots.capacity() - before) * size_of::<T>();
+            rest.slot_bytes = rest.slot_bytes + page.bytes() - Page::<T>::bytes_of(before);
             rest.live += 1;
             if page.live as usize == Self::PAGE_SLOTS {
                 rest.room.remove(number);
@@ -390,7 +400,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
             let page = std::mem::replace(page, Page::new());
             let rest = Rest {
                 room: PageSet::new(),
-                slot_bytes: page.slots.capacity() * size_of::<T>(),
+                slot_bytes: page.bytes(),
                 pages: 1,
                 live: page.live,
                 spare: NIL,
@@ -483,7 +493,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
     /// Bytes of all slots with memory.
     fn slot_bytes(&self) -> usize {
         match &self.pages {
-            Pages::One(page) => page.slots.capacity() * size_of::<T>(),
+            Pages::One(page) => page.bytes(),
             Pages::Many(_, rest) => rest.slot_bytes,
         }
     }
@@ -492,7 +502,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
     /// rounds them up. What the values themselves own is not in it. O(1).
     pub fn bytes(&self) -> usize {
         match &self.pages {
-            Pages::One(_) => allocated(self.slot_bytes()),
+            Pages::One(_) => self.slot_bytes(),
             Pages::Many(pages, rest) => {
                 rest.slot_bytes
                     + allocated(size_of_val(&**pages))
@@ -566,7 +576,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
             return;
         };
         if let Some(page) = pages.get_mut(number) {
-            rest.slot_bytes -= page.slots.capacity() * size_of::<T>();
+            rest.slot_bytes -= page.bytes();
             free_page(std::mem::take(&mut page.slots));
         }
         while let Some(last) = rest.pages.checked_sub(1)
@@ -638,7 +648,7 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
                 );
             }
             live += occupied;
-            bytes += page.slots.capacity() * size_of::<T>();
+            bytes += page.bytes();
         }
         assert_eq!(live, self.len(), "live count");
         assert_eq!(bytes, self.slot_bytes(), "bytes");

@@ -443,3 +443,26 @@ fn announcements_can_be_paced() {
         start.elapsed()
     );
 }
+
+/// It went round every millisecond, for as long as something was held back.
+#[test]
+fn while_announcements_wait_for_their_pace_the_timer_sleeps() {
+    let server = Options::new()
+        .events("KEd")
+        .set("announce-per-s-max", 1)
+        .start();
+    let mut c = server.client();
+    let commands: Vec<_> = (0..50)
+        .map(|i| argv!["ORDER.SCHEDULE", "q", i, "PX", 1])
+        .collect();
+    c.pipeline(&commands);
+    let number = |c: &mut Client, name: &str| c.info_number("orderwheel", name);
+    wait_until(SOON, "the first announcement", || {
+        number(&mut c, "orderwheel_announced_total") > 0
+    });
+    let before = number(&mut c, "orderwheel_timer_runs_total");
+    std::thread::sleep(Duration::from_millis(500));
+    let runs = number(&mut c, "orderwheel_timer_runs_total") - before;
+    assert!(runs < 50, "{runs} runs in half a second, at one a second");
+    assert!(number(&mut c, "orderwheel_announce_backlog") > 40);
+}

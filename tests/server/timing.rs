@@ -897,6 +897,35 @@ fn order_by_order_nothing_is_late_on_an_idle_server() {
     }
 }
 
+/// The last of 5,000 queues that fall due together was come to after all others.
+#[test]
+fn where_very_many_queues_are_due_those_that_somebody_waits_for_come_first() {
+    const QUEUES: i64 = 5000;
+    let server = Options::new()
+        .events("KEd")
+        .set("tick-budget-us", 100)
+        .start();
+    let mut c = server.client();
+    let at = c.time_ms() + 1500;
+    let commands: Vec<_> = (0..QUEUES)
+        .map(|i| argv!["ORDER.SCHEDULE", format!("q{i}"), "1", "PXAT", at])
+        .collect();
+    c.pipeline(&commands);
+    let mut waiter = server.client();
+    let last = format!("q{}", QUEUES - 1);
+    let rows = cmd!(waiter, "ORDER.CLAIM", last, "me", "BLOCK", 20_000).claims();
+    let announced = c.info_number("orderwheel", "orderwheel_announced_total");
+    assert!(rows.len() == 1 && wall_us() >= at * 1000);
+    assert!(
+        announced < QUEUES / 2,
+        "{announced} of {QUEUES} queues were come to first"
+    );
+    // The others are come to as well.
+    wait_until(SOON, "all to be announced", || {
+        c.info_number("orderwheel", "orderwheel_announced_total") == QUEUES
+    });
+}
+
 /// What the alarm was set for may be gone when it rings: nothing comes early for it,
 /// and the event loop does not go round for nothing.
 #[test]

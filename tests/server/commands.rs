@@ -2016,6 +2016,8 @@ fn a_key_of_one_order_is_small_and_memory_usage_knows_it() {
 /// a queue of locks took a sixth more than was said.
 #[test]
 fn memory_usage_knows_what_leases_take() {
+    /// Makes the command for one order.
+    type Make<'m> = &'m dyn Fn(usize) -> Vec<Vec<u8>>;
     const ORDERS: usize = 20_000;
     let server = Server::plain();
     let mut c = server.client();
@@ -2023,7 +2025,6 @@ fn memory_usage_knows_what_leases_take() {
     let lock = |i: usize, owner: &str| argv!["ORDER.LOCK", "q", i, owner, "PX", 600_000];
     let schedule = |i: usize| argv!["ORDER.SCHEDULE", "q", i, "PX", 0];
     // Row: what is made, and whether it is claimed then, so many at a time.
-    type Make<'m> = &'m dyn Fn(usize) -> Vec<Vec<u8>>;
     let rows: [(&str, Make<'_>, usize); 4] = [
         ("locks, short names", &|i| lock(i, "me"), 0),
         ("locks, long names", &|i| lock(i, &"m".repeat(100)), 0),

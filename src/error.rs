@@ -178,6 +178,11 @@ pub enum Error {
         /// What is wrong with them.
         what: &'static str,
     },
+    /// A decision that could not be saved, loaded or replicated, and was not carried out.
+    Unstorable {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A mistake of ours was caught on its way to a crash.
     Internal,
 }
@@ -271,6 +276,10 @@ impl fmt::Display for Error {
                  {newest}, upgrade replicas before their primary"
             ),
             Self::ApplyMalformed { what } => write!(f, "ERR effects are malformed, {what}"),
+            Self::Unstorable { what } => write!(
+                f,
+                "ERR nothing was done, the change could not be saved, {what}; see the server's clock"
+            ),
             Self::Internal => f.write_str(
                 "ERR internal error of orderwheel, the command was given up, see the server's log",
             ),
@@ -345,6 +354,9 @@ pub fn all() -> Vec<Error> {
         Error::ApplyMalformed {
             what: "a length is larger than what is left",
         },
+        Error::Unstorable {
+            what: "a moment is out of range",
+        },
         Error::Internal,
     ]
 }
@@ -381,16 +393,17 @@ mod tests {
             Error::UnknownSetting { .. } => 21,
             Error::SettingOutOfRange { .. } => 22,
             Error::BadTransitions => 23,
+            Error::Unstorable { .. } => 24,
         }
     }
 
     #[test]
     fn the_list_of_all_errors_is_complete() {
-        let mut seen = [false; 24];
+        let mut seen = [false; 25];
         for error in all() {
             seen[number(&error)] = true;
         }
-        assert_eq!(seen, [true; 24]);
+        assert_eq!(seen, [true; 25]);
     }
 
     #[test]

@@ -1,10 +1,20 @@
 //! Tests of the encoding: golden bytes, round trips, damage of every kind.
 
 use super::*;
-use crate::engine::effect::{Base, FinishedBy, LIST_MAX, LeaseKind};
+use crate::engine::effect::{
+    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, Whole, WholeEnding,
+    WholeGrant, WholeHolder, WholeLife, WholePhase,
+};
+use crate::engine::number::NUMBER_END;
+use crate::engine::settings::{Setting, TRANSITIONS};
+use crate::engine::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
 
-/// Version 1 as it was published; never changed, only added to with a version.
-const GOLDEN: &str = include_str!("../../tests/fixtures/effects-v1.txt");
+/// Version 2 as it was published; never changed, only added to with a version.
+const GOLDEN: &str = include_str!("../../tests/fixtures/effects-v2.txt");
+/// Version 1 as it was published: what files of release 0.1.0 are made of.
+const GOLDEN_1: &str = include_str!("../../tests/fixtures/effects-v1.txt");
+/// One past the last moment.
+const MOMENT_END: u64 = MOMENT_MAX + 1;
 
 /// One effect for each variant and each arm of what is in it, under the name it
 /// has in the golden file.
@@ -21,11 +31,15 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
         keep_end,
         creates,
         by,
+        at: at(3),
+        by_holder: by == FinishedBy::Ack,
     };
     let grant = |kind, last_try| WholeGrant {
         kind,
         owner: Bytes::of(b"closer-1"),
         fence: rev,
+        made: WallMs(at(2).0 - 86_400_000),
+        since: WallMs(at(1).0 - 30_000),
         end: at(1),
         cap: at(2),
         holds: 1,
@@ -122,6 +136,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "claim-one",
             Effect::Claim {
                 owner: Bytes::of(b"closer-1"),
+                since: at(0),
                 end: at(30_000),
                 cap: at(86_400_000),
                 grants: vec![Granted {
@@ -136,6 +151,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "claim-two",
             Effect::Claim {
                 owner: Bytes::of(b"c"),
+                since: at(0),
                 end: at(1),
                 cap: at(1),
                 grants: vec![
@@ -161,6 +177,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 rev,
                 then: AfterTry::Now,
                 error: None,
+                untried: false,
             },
         ),
         (
@@ -168,8 +185,12 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             Effect::Nack {
                 id: id(),
                 rev,
-                then: AfterTry::At(at(1000)),
+                then: AfterTry::At {
+                    since: at(0),
+                    at: at(1000),
+                },
                 error: some(b"timeout"),
+                untried: false,
             },
         ),
         (
@@ -179,6 +200,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 rev,
                 then: AfterTry::Dead(at(0)),
                 error: some(b""),
+                untried: false,
             },
         ),
         (
@@ -186,6 +208,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             Effect::Renew {
                 id: id(),
                 rev,
+                since: at(0),
                 end: at(5),
             },
         ),
@@ -195,6 +218,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 id: id(),
                 owner: Bytes::of(b"pay:9f3c"),
                 fence: rev,
+                since: at(0),
                 end: at(1),
                 cap: at(2),
                 fp: None,
@@ -207,6 +231,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 id: id(),
                 owner: Bytes::of(b"w1"),
                 fence: rev,
+                since: at(0),
                 end: at(1),
                 cap: at(2),
                 fp: some(b"f00d"),
@@ -219,6 +244,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 id: id(),
                 rev,
                 holds: 2,
+                since: at(0),
                 end: at(9),
             },
         ),
@@ -235,7 +261,10 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             Effect::Release {
                 id: id(),
                 rev,
-                ended: Ended::Claim(AfterTry::Now),
+                ended: Ended::Claim {
+                    then: AfterTry::Now,
+                    untried: false,
+                },
             },
         ),
         (
@@ -243,7 +272,13 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             Effect::Release {
                 id: id(),
                 rev,
-                ended: Ended::Claim(AfterTry::At(at(3))),
+                ended: Ended::Claim {
+                    then: AfterTry::At {
+                        since: at(0),
+                        at: at(3),
+                    },
+                    untried: false,
+                },
             },
         ),
         (
@@ -251,7 +286,10 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             Effect::Release {
                 id: id(),
                 rev,
-                ended: Ended::Claim(AfterTry::Dead(at(4))),
+                ended: Ended::Claim {
+                    then: AfterTry::Dead(at(4)),
+                    untried: false,
+                },
             },
         ),
         (
@@ -313,11 +351,9 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 WholeLife::Open {
                     deadline: Some(at(0)),
                     payload: None,
-                    retry_at: None,
-                    dead_at: None,
                     attempt: 0,
                     error: None,
-                    grant: None,
+                    phase: WholePhase::Plain,
                 },
             ),
         ),
@@ -328,11 +364,9 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 WholeLife::Open {
                     deadline: Some(at(0)),
                     payload: some(b"{\"sku\":7}"),
-                    retry_at: Some(at(1)),
-                    dead_at: Some(at(2)),
                     attempt: 16,
                     error: some(b"timeout"),
-                    grant: Some(grant(LeaseKind::Claim, true)),
+                    phase: WholePhase::Granted(grant(LeaseKind::Claim, true)),
                 },
             ),
         ),
@@ -343,11 +377,9 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 WholeLife::Open {
                     deadline: None,
                     payload: None,
-                    retry_at: None,
-                    dead_at: None,
                     attempt: 0,
                     error: None,
-                    grant: Some(grant(LeaseKind::Lock, false)),
+                    phase: WholePhase::Granted(grant(LeaseKind::Lock, false)),
                 },
             ),
         ),
@@ -358,6 +390,7 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 WholeLife::Finished {
                     keep_end: at(1),
                     result: None,
+                    ending: None,
                 },
             ),
         ),
@@ -368,16 +401,140 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 WholeLife::Finished {
                     keep_end: at(1),
                     result: some(b"r"),
+                    ending: None,
+                },
+            ),
+        ),
+        (
+            "nack-untried",
+            Effect::Nack {
+                id: id(),
+                rev,
+                then: AfterTry::Now,
+                error: None,
+                untried: true,
+            },
+        ),
+        (
+            "release-claim-untried",
+            Effect::Release {
+                id: id(),
+                rev,
+                ended: Ended::Claim {
+                    then: AfterTry::Now,
+                    untried: true,
+                },
+            },
+        ),
+        (
+            "restore-retrying",
+            whole(
+                None,
+                WholeLife::Open {
+                    deadline: Some(at(0)),
+                    payload: None,
+                    attempt: 1,
+                    error: None,
+                    phase: WholePhase::Retrying {
+                        since: at(1),
+                        at: at(1_001),
+                    },
+                },
+            ),
+        ),
+        (
+            "restore-dead",
+            whole(
+                None,
+                WholeLife::Open {
+                    deadline: Some(at(0)),
+                    payload: None,
+                    attempt: 250,
+                    error: None,
+                    phase: WholePhase::Dead(at(2)),
+                },
+            ),
+        ),
+        (
+            "restore-finished-by-a-closer",
+            whole(
+                None,
+                WholeLife::Finished {
+                    keep_end: at(86_400_000),
+                    result: None,
+                    ending: Some(WholeEnding {
+                        at: at(3),
+                        deadline: Some(at(0)),
+                        attempt: 2,
+                        holder: Some(WholeHolder {
+                            kind: LeaseKind::Claim,
+                            owner: Bytes::of(b"closer-1"),
+                        }),
+                    }),
+                },
+            ),
+        ),
+        (
+            "restore-finished-by-nobodys-lease",
+            whole(
+                None,
+                WholeLife::Finished {
+                    keep_end: at(86_400_000),
+                    result: None,
+                    ending: Some(WholeEnding {
+                        at: at(3),
+                        deadline: None,
+                        attempt: 0,
+                        holder: None,
+                    }),
                 },
             ),
         ),
     ]
 }
 
+/// What an effect comes to that went through version 1, which did not say all of it.
+fn through_version_1(effect: Effect<'static>) -> Effect<'static> {
+    let year_before = |end: WallMs| WallMs(end.0 - 31_536_000_000);
+    let after = |then| match then {
+        AfterTry::At { at, .. } => AfterTry::At {
+            since: WallMs(0),
+            at,
+        },
+        then => then,
+    };
+    let mut effect = effect;
+    match &mut effect {
+        Effect::Claim { since, end, .. }
+        | Effect::Renew { since, end, .. }
+        | Effect::Hold { since, end, .. }
+        | Effect::Lock { since, end, .. } => *since = year_before(*end),
+        Effect::Finish { at, .. } => *at = WallMs(0),
+        Effect::Nack { then, .. }
+        | Effect::Release {
+            ended: Ended::Claim { then, .. },
+            ..
+        } => *then = after(*then),
+        Effect::Restore(Whole {
+            life:
+                WholeLife::Open {
+                    phase: WholePhase::Granted(grant),
+                    ..
+                },
+            ..
+        }) => {
+            grant.made = year_before(grant.cap);
+            grant.since = year_before(grant.end);
+        }
+        _ => {}
+    }
+    effect
+}
+
 /// The blob of one effect.
 fn blob(effect: &Effect<'_>) -> Vec<u8> {
     let mut blob = Vec::new();
-    encode(effect, &mut blob);
+    encode(effect, &mut blob).unwrap();
     blob
 }
 
@@ -408,27 +565,55 @@ fn to_hex(bytes: &[u8]) -> String {
 
 // ------------------------------------------------------------------- golden
 
-#[test]
-fn version_1_is_what_it_was() {
-    let golden: Vec<(&str, &str)> = GOLDEN
-        .lines()
+/// The lines of a golden file: name and bytes.
+fn golden(text: &'static str) -> Vec<(&'static str, Vec<u8>)> {
+    text.lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
         .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, hex)| (name, from_hex(hex)))
+        .collect()
+}
+
+#[test]
+fn version_2_is_what_it_was() {
+    let golden = golden(GOLDEN);
+    let written: Vec<String> = samples()
+        .iter()
+        .map(|(name, effect)| format!("{name} {}", to_hex(&blob(effect))))
         .collect();
-    let samples = samples();
-    let names: Vec<&str> = samples.iter().map(|(name, _)| *name).collect();
-    assert_eq!(
-        golden.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-        names
-    );
-    for ((name, effect), (_, hex)) in samples.iter().zip(&golden) {
-        assert_eq!(to_hex(&blob(effect)), *hex, "{name}");
-        let bytes = from_hex(hex);
-        assert_eq!(decode(1, &bytes), Ok(vec![effect.clone()]), "{name}");
+    let known: Vec<String> = golden
+        .iter()
+        .map(|(name, bytes)| format!("{name} {}", to_hex(bytes)))
+        .collect();
+    assert_eq!(known, written, "{}", written.join("\n"));
+    for ((name, effect), (_, bytes)) in samples().into_iter().zip(&golden) {
+        assert_eq!(decode(2, bytes), Ok(vec![effect]), "{name}");
     }
-    let together: Vec<u8> = golden.iter().flat_map(|(_, hex)| from_hex(hex)).collect();
-    let effects: Vec<Effect<'_>> = samples.into_iter().map(|(_, effect)| effect).collect();
-    assert_eq!(decode(1, &together), Ok(effects));
+    let together: Vec<u8> = golden.into_iter().flat_map(|(_, bytes)| bytes).collect();
+    let effects: Vec<Effect<'_>> = samples().into_iter().map(|(_, effect)| effect).collect();
+    assert_eq!(decode(2, &together), Ok(effects));
+}
+
+#[test]
+fn version_1_is_read_for_ever() {
+    let golden = golden(GOLDEN_1);
+    assert_eq!(golden.len(), 34);
+    for (name, bytes) in golden {
+        let effect = samples().into_iter().find(|(known, _)| *known == name);
+        let effect = through_version_1(effect.expect(name).1);
+        assert_eq!(decode(1, &bytes), Ok(vec![effect]), "{name}");
+    }
+    // Its last moment is one past ours.
+    let hold = [&[7, 1, b'x', 1, 1, 0xfd][..], &(MOMENT_END).to_le_bytes()].concat();
+    let end = WallMs(MOMENT_MAX);
+    let effect = Effect::Hold {
+        id: Bytes::of(b"x"),
+        rev: 1,
+        holds: 1,
+        since: WallMs(MOMENT_END - 31_536_000_000),
+        end,
+    };
+    assert_eq!(decode(1, &hold), Ok(vec![effect]));
 }
 
 #[test]
@@ -437,7 +622,7 @@ fn byte_strings_are_borrowed() {
         let blob = blob(&effect);
         let span = blob.as_ptr_range();
         let inside = |bytes: &Bytes<'_>| span.contains(&bytes.as_ptr()) || bytes.is_empty();
-        match decode(1, &blob).unwrap().remove(0) {
+        match decode(2, &blob).unwrap().remove(0) {
             Effect::Schedule {
                 id,
                 status,
@@ -465,14 +650,14 @@ fn byte_strings_are_borrowed() {
 
 #[test]
 fn unknown_versions_are_refused_whatever_they_carry() {
-    for version in [0, 2, 3, 255, 1 << 32, u64::MAX] {
-        let error = Error::ApplyVersion { version, newest: 1 };
+    for version in [0, 3, 255, 1 << 32, u64::MAX] {
+        let error = Error::ApplyVersion { version, newest: 2 };
         for bytes in [&b""[..], b"\xff", &blob(&Effect::Floor(7))] {
             assert_eq!(decode(version, bytes), Err(error.clone()));
         }
     }
-    assert_eq!(decode(1, b""), Ok(Vec::new()));
-    assert_eq!(decode_chunk(1, b""), Err(malformed("a chunk is empty")));
+    assert_eq!(decode(2, b""), Ok(Vec::new()));
+    assert_eq!(decode_chunk(2, b""), Err(malformed("a chunk is empty")));
 }
 
 #[test]
@@ -483,15 +668,15 @@ fn every_prefix_is_whole_effects_or_an_error() {
         let start = two.len();
         two.extend(&one);
         for end in 1..one.len() {
-            let found = decode(1, &one[..end]);
+            let found = decode(2, &one[..end]);
             assert!(
                 matches!(found, Err(Error::ApplyMalformed { .. })),
                 "{name} {end}: {found:?}"
             );
-            assert!(decode(1, &two[..start + end]).is_err(), "{name} {end}");
+            assert!(decode(2, &two[..start + end]).is_err(), "{name} {end}");
         }
         assert_eq!(
-            decode(1, &two).map(|effects| effects.len()),
+            decode(2, &two).map(|effects| effects.len()),
             Ok(2),
             "{name}"
         );
@@ -511,7 +696,7 @@ fn trailing_bytes_are_refused() {
         ] {
             let end = bytes.len();
             bytes.extend(tail);
-            assert!(decode(1, &bytes).is_err(), "{name} {tail:?}");
+            assert!(decode(2, &bytes).is_err(), "{name} {tail:?}");
             bytes.truncate(end);
         }
     }
@@ -525,14 +710,14 @@ fn any_changed_byte_gives_an_error_or_something_within_the_limits() {
             let mut bytes = original.clone();
             for value in 0..=255 {
                 bytes[position] = value;
-                if let Ok(effects) = decode(1, &bytes) {
+                if let Ok(effects) = decode(2, &bytes) {
                     assert!(
                         effects.iter().all(|effect| check(effect).is_ok()),
                         "{name} {position} {value}"
                     );
                     // Whatever it is, it is written the same way again.
                     let again: Vec<u8> = effects.iter().flat_map(blob).collect();
-                    assert_eq!(decode(1, &again), Ok(effects), "{name} {position} {value}");
+                    assert_eq!(decode(2, &again), Ok(effects), "{name} {position} {value}");
                 }
             }
         }
@@ -571,9 +756,9 @@ fn announced_lengths_are_not_believed() {
                 let mut bytes = start.to_vec();
                 bytes.push(mark);
                 bytes.extend(&length.to_le_bytes()[..width]);
-                assert!(decode(1, &bytes).is_err(), "{name} {length} {width}");
+                assert!(decode(2, &bytes).is_err(), "{name} {length} {width}");
                 bytes.extend([1; 40]);
-                assert!(decode(1, &bytes).is_err(), "{name} {length} {width}");
+                assert!(decode(2, &bytes).is_err(), "{name} {length} {width}");
             }
         }
     }
@@ -589,7 +774,7 @@ fn no_bytes_whatever_do_harm() {
         if let Some(first) = bytes.first_mut() {
             *first %= 18;
         }
-        if let Ok(effects) = decode(1, &bytes) {
+        if let Ok(effects) = decode(2, &bytes) {
             assert!(
                 effects.iter().all(|effect| check(effect).is_ok()),
                 "seed {} step {step}",
@@ -617,6 +802,7 @@ fn every_field_is_held_to_its_limits() {
     };
     let claim = |owner, end, cap, grants| Effect::Claim {
         owner,
+        since: WallMs(0),
         end,
         cap,
         grants,
@@ -631,6 +817,7 @@ fn every_field_is_held_to_its_limits() {
         id: id(),
         owner,
         fence,
+        since: WallMs(0),
         end,
         cap,
         fp,
@@ -644,6 +831,8 @@ fn every_field_is_held_to_its_limits() {
         keep_end,
         creates: false,
         by: FinishedBy::Ack,
+        at: end,
+        by_holder: true,
     };
     let whole = |rev, fp, life| {
         Effect::Restore(Whole {
@@ -654,27 +843,48 @@ fn every_field_is_held_to_its_limits() {
             life,
         })
     };
-    let open = |deadline, retry_at, dead_at, error, grant| WholeLife::Open {
+    let open = |deadline, error, phase| WholeLife::Open {
         deadline,
         payload: None,
-        retry_at,
-        dead_at,
         attempt: 0,
         error,
-        grant,
+        phase,
     };
     let grant = |owner, fence, end, cap, holds| {
-        Some(WholeGrant {
-            kind: LeaseKind::Lock,
-            owner,
-            fence,
-            end,
-            cap,
-            holds,
-            last_try: false,
-        })
+        open(
+            Some(end),
+            None,
+            WholePhase::Granted(WholeGrant {
+                kind: LeaseKind::Claim,
+                owner,
+                fence,
+                made: WallMs(0),
+                since: WallMs(0),
+                end,
+                cap,
+                holds,
+                last_try: false,
+            }),
+        )
     };
-    let least = || open(None, None, None, None, None);
+    let least = || open(None, None, WholePhase::Plain);
+    let ending = |at, deadline, owner| WholeLife::Finished {
+        keep_end: end,
+        result: None,
+        ending: Some(WholeEnding {
+            at,
+            deadline,
+            attempt: 0,
+            holder: Some(WholeHolder {
+                kind: LeaseKind::Lock,
+                owner,
+            }),
+        }),
+    };
+    let setting = |name: &[u8], value: Option<&[u8]>| Effect::Configure {
+        name: Bytes::copied(name),
+        value: value.map(Bytes::copied),
+    };
     let bad = vec![
         schedule(long(0), end, 1, None, None),
         schedule(long(256), end, 1, None, None),
@@ -709,25 +919,38 @@ fn every_field_is_held_to_its_limits() {
         Effect::Nack {
             id: id(),
             rev: 1,
-            then: AfterTry::At(far),
+            then: AfterTry::At {
+                since: end,
+                at: far,
+            },
             error: None,
+            untried: false,
         },
         Effect::Nack {
             id: id(),
             rev: 1,
             then: AfterTry::Dead(far),
             error: None,
+            untried: false,
         },
         Effect::Nack {
             id: id(),
             rev: 1,
             then: AfterTry::Now,
             error: Some(long(257)),
+            untried: false,
         },
         Effect::Renew {
             id: id(),
             rev: 1,
+            since: end,
             end: far,
+        },
+        Effect::Renew {
+            id: id(),
+            rev: 1,
+            since: far,
+            end,
         },
         lock(long(0), 1, end, end, None),
         lock(id(), 0, end, end, None),
@@ -739,12 +962,14 @@ fn every_field_is_held_to_its_limits() {
             id: id(),
             rev: 1,
             holds: 0,
+            since: end,
             end,
         },
         Effect::Hold {
             id: id(),
             rev: 1,
             holds: 1,
+            since: end,
             end: far,
         },
         Effect::Release {
@@ -755,7 +980,13 @@ fn every_field_is_held_to_its_limits() {
         Effect::Release {
             id: id(),
             rev: 1,
-            ended: Ended::Claim(AfterTry::At(far)),
+            ended: Ended::Claim {
+                then: AfterTry::At {
+                    since: far,
+                    at: end,
+                },
+                untried: false,
+            },
         },
         Effect::Forget { ids: vec![] },
         Effect::Forget {
@@ -772,18 +1003,10 @@ fn every_field_is_held_to_its_limits() {
             rev: 1,
             ids: vec![],
         },
-        Effect::Configure {
-            name: long(0),
-            value: None,
-        },
-        Effect::Configure {
-            name: long(65),
-            value: None,
-        },
-        Effect::Configure {
-            name: id(),
-            value: Some(long(65_537)),
-        },
+        setting(b"", None),
+        setting(b"keep", None),
+        setting(b"Keep-Ms", Some(b"1")),
+        setting(TRANSITIONS, Some(b"no change")),
         Effect::Pause {
             on: true,
             until: Some(far),
@@ -798,45 +1021,62 @@ fn every_field_is_held_to_its_limits() {
         Effect::Floor(NUMBER_END),
         whole(0, None, least()),
         whole(1, Some(long(0)), least()),
-        whole(1, None, open(Some(late), None, None, None, None)),
-        whole(1, None, open(None, Some(far), None, None, None)),
-        whole(1, None, open(None, None, Some(far), None, None)),
-        whole(1, None, open(None, None, None, Some(long(257)), None)),
+        whole(1, None, open(Some(late), None, WholePhase::Plain)),
+        whole(1, None, open(Some(end), None, WholePhase::Dead(far))),
+        whole(1, None, open(None, None, WholePhase::Dead(end))),
+        whole(1, None, open(None, Some(long(257)), WholePhase::Plain)),
         whole(
             1,
             None,
-            open(None, None, None, None, grant(long(129), 1, end, end, 1)),
+            open(
+                Some(end),
+                None,
+                WholePhase::Retrying {
+                    since: end,
+                    at: far,
+                },
+            ),
         ),
-        whole(
-            1,
-            None,
-            open(None, None, None, None, grant(id(), 0, end, end, 1)),
-        ),
-        whole(
-            1,
-            None,
-            open(None, None, None, None, grant(id(), 1, far, end, 1)),
-        ),
-        whole(
-            1,
-            None,
-            open(None, None, None, None, grant(id(), 1, end, far, 1)),
-        ),
-        whole(
-            1,
-            None,
-            open(None, None, None, None, grant(id(), 1, end, end, 0)),
-        ),
+        whole(1, None, grant(long(129), 1, end, end, 1)),
+        whole(1, None, grant(id(), 0, end, end, 1)),
+        whole(1, None, grant(id(), 1, far, end, 1)),
+        whole(1, None, grant(id(), 1, end, far, 1)),
+        whole(1, None, grant(id(), 1, end, end, 0)),
         whole(
             1,
             None,
             WholeLife::Finished {
                 keep_end: far,
                 result: None,
+                ending: None,
             },
         ),
+        whole(1, None, ending(far, None, id())),
+        whole(1, None, ending(end, Some(late), id())),
+        whole(1, None, ending(end, None, long(0))),
+        whole(1, None, ending(end, None, long(129))),
     ];
-    let fine = vec![
+    // Every setting at and beyond its limits, and in no plain decimal.
+    let mut bad = bad;
+    let mut fine_settings = Vec::new();
+    for one in Setting::ALL {
+        let name = one.name().as_bytes();
+        let (min, max) = one.range();
+        for value in [min, max] {
+            fine_settings.push(setting(name, Some(value.to_string().as_bytes())));
+        }
+        fine_settings.push(setting(name, None));
+        for value in [u64::MAX, 1 << 63, max + 1] {
+            bad.push(setting(name, Some(value.to_string().as_bytes())));
+        }
+        if let Some(below) = min.checked_sub(1) {
+            bad.push(setting(name, Some(below.to_string().as_bytes())));
+        }
+        for text in [&b""[..], b"+5", b"-1", b" 5", b"5 ", b"0x5", b"5.0"] {
+            bad.push(setting(name, Some(text)));
+        }
+    }
+    let mut fine = vec![
         schedule(
             long(255),
             WALL_MS_MAX,
@@ -855,10 +1095,7 @@ fn every_field_is_held_to_its_limits() {
         Effect::Forget {
             ids: vec![id(); LIST_MAX],
         },
-        Effect::Configure {
-            name: long(64),
-            value: Some(long(65_536)),
-        },
+        setting(TRANSITIONS, Some(b"unpaid>paid unpaid>closed")),
         Effect::Pause {
             on: true,
             until: None,
@@ -867,23 +1104,35 @@ fn every_field_is_held_to_its_limits() {
         whole(
             1,
             Some(long(64)),
-            open(Some(WALL_MS_MAX), None, None, Some(long(256)), None),
+            open(Some(WALL_MS_MAX), Some(long(256)), WholePhase::Plain),
+        ),
+        whole(
+            1,
+            None,
+            ending(WallMs(MOMENT_MAX), Some(WALL_MS_MAX), long(128)),
         ),
     ];
+    fine.extend(fine_settings);
     for effect in bad {
+        let mut nothing = Vec::new();
+        assert!(
+            matches!(encode(&effect, &mut nothing), Err(Error::Unstorable { .. }))
+                && nothing.is_empty(),
+            "{effect:?}"
+        );
         let bytes = unchecked(&effect);
         assert!(
-            matches!(decode(1, &bytes), Err(Error::ApplyMalformed { .. })),
+            matches!(decode(2, &bytes), Err(Error::ApplyMalformed { .. })),
             "{effect:?}"
         );
         // Nothing of a blob is given out when its end is malformed.
         let mut behind = blob(&Effect::Floor(7));
         behind.extend(bytes);
-        assert!(decode(1, &behind).is_err(), "{effect:?}");
+        assert!(decode(2, &behind).is_err(), "{effect:?}");
     }
     for effect in fine {
         let bytes = blob(&effect);
-        assert_eq!(decode(1, &bytes), Ok(vec![effect]));
+        assert_eq!(decode(2, &bytes), Ok(vec![effect]));
     }
 }
 
@@ -892,11 +1141,11 @@ fn a_blob_holds_so_many_effects_and_no_more() {
     let one = blob(&Effect::Floor(7));
     let mut bytes = one.repeat(EFFECTS_MAX);
     assert_eq!(
-        decode(1, &bytes).map(|effects| effects.len()),
+        decode(2, &bytes).map(|effects| effects.len()),
         Ok(EFFECTS_MAX)
     );
     bytes.extend(&one);
-    assert!(decode(1, &bytes).is_err());
+    assert!(decode(2, &bytes).is_err());
 }
 
 // --------------------------------------------------------------- round trip
@@ -991,7 +1240,10 @@ impl Random {
     fn after(&mut self) -> AfterTry {
         match self.below(3) {
             0 => AfterTry::Now,
-            1 => AfterTry::At(self.moment()),
+            1 => AfterTry::At {
+                since: self.moment(),
+                at: self.moment(),
+            },
             _ => AfterTry::Dead(self.moment()),
         }
     }
@@ -1009,10 +1261,24 @@ impl Random {
             },
             owner: self.bytes(1, 128),
             fence: self.number(),
+            made: self.moment(),
+            since: self.moment(),
             end: self.moment(),
             cap: self.moment(),
             holds: self.sized(1, 1 << 32) as u32,
             last_try: self.flag(),
+        }
+    }
+
+    fn ending(&mut self) -> WholeEnding<'static> {
+        WholeEnding {
+            at: self.moment(),
+            deadline: self.maybe(Self::deadline),
+            attempt: self.sized(0, 1 << 32) as u32,
+            holder: self.maybe(|random| WholeHolder {
+                kind: LeaseKind::Lock,
+                owner: random.bytes(1, 128),
+            }),
         }
     }
 
@@ -1021,16 +1287,23 @@ impl Random {
             return WholeLife::Finished {
                 keep_end: self.moment(),
                 result: self.maybe(Self::payload),
+                ending: self.maybe(Self::ending),
             };
         }
         WholeLife::Open {
-            deadline: self.maybe(Self::deadline),
+            deadline: Some(self.deadline()),
             payload: self.maybe(Self::payload),
-            retry_at: self.maybe(Self::moment),
-            dead_at: self.maybe(Self::moment),
             attempt: self.sized(0, 1 << 32) as u32,
             error: self.maybe(Self::error),
-            grant: self.maybe(Self::grant),
+            phase: match self.below(4) {
+                0 => WholePhase::Plain,
+                1 => WholePhase::Dead(self.moment()),
+                2 => WholePhase::Retrying {
+                    since: self.moment(),
+                    at: self.moment(),
+                },
+                _ => WholePhase::Granted(self.grant()),
+            },
         }
     }
 
@@ -1056,6 +1329,8 @@ impl Random {
                 } else {
                     FinishedBy::Ack
                 },
+                at: self.moment(),
+                by_holder: self.flag(),
             },
             2 => Effect::Status {
                 id: self.id(),
@@ -1066,6 +1341,7 @@ impl Random {
             },
             3 => Effect::Claim {
                 owner: self.bytes(1, 128),
+                since: self.moment(),
                 end: self.moment(),
                 cap: self.moment(),
                 grants: (0..self.sized(1, 301))
@@ -1082,16 +1358,19 @@ impl Random {
                 rev: self.number(),
                 then: self.after(),
                 error: self.maybe(Self::error),
+                untried: self.flag(),
             },
             5 => Effect::Renew {
                 id: self.id(),
                 rev: self.number(),
+                since: self.moment(),
                 end: self.moment(),
             },
             6 => Effect::Lock {
                 id: self.id(),
                 owner: self.bytes(1, 128),
                 fence: self.number(),
+                since: self.moment(),
                 end: self.moment(),
                 cap: self.moment(),
                 fp: self.maybe(|random| random.bytes(1, 64)),
@@ -1101,6 +1380,7 @@ impl Random {
                 id: self.id(),
                 rev: self.number(),
                 holds: self.sized(1, 1 << 32) as u32,
+                since: self.moment(),
                 end: self.moment(),
             },
             8 => Effect::Release {
@@ -1109,7 +1389,10 @@ impl Random {
                 ended: if self.flag() {
                     Ended::Lock
                 } else {
-                    Ended::Claim(self.after())
+                    Ended::Claim {
+                        then: self.after(),
+                        untried: self.flag(),
+                    }
                 },
             },
             9 => Effect::Forget { ids: self.ids() },
@@ -1117,10 +1400,16 @@ impl Random {
                 rev: self.number(),
                 ids: self.ids(),
             },
-            11 => Effect::Configure {
-                name: self.bytes(1, 64),
-                value: self.maybe(|random| random.bytes(0, 2000)),
-            },
+            11 => {
+                let setting = Setting::ALL[self.below(Setting::ALL.len() as u64) as usize];
+                let (min, max) = setting.range();
+                Effect::Configure {
+                    name: Bytes::of(setting.name().as_bytes()),
+                    value: self.maybe(|random| {
+                        Bytes::copied(random.sized(min, max + 1).to_string().as_bytes())
+                    }),
+                }
+            }
             12 => Effect::Pause {
                 on: self.flag(),
                 until: self.maybe(Self::moment),
@@ -1147,10 +1436,10 @@ fn generated_effects_come_back_as_they_were() {
         let effects: Vec<_> = (0..random.below(6)).map(|_| random.effect()).collect();
         blob.clear();
         for effect in &effects {
-            encode(effect, &mut blob);
+            encode(effect, &mut blob).unwrap();
         }
         assert_eq!(
-            decode(1, &blob).as_ref(),
+            decode(2, &blob).as_ref(),
             Ok(&effects),
             "seed {seed} step {step}"
         );
@@ -1172,14 +1461,14 @@ fn chunks_are_short_whole_and_in_order() {
         assert_eq!(writer.finish(), None, "seed {seed} round {round}");
         let mut back = Vec::new();
         for (at, chunk) in chunks.iter().enumerate() {
-            let found = decode_chunk(1, chunk).unwrap();
+            let found = decode_chunk(2, chunk).unwrap();
             assert!(
                 chunk.len() <= CHUNK_BYTES || found.len() == 1,
                 "seed {seed} round {round}"
             );
             if let Some(next) = chunks.get(at + 1) {
                 // It was cut because the next effect found no room.
-                let first = decode(1, next).unwrap().remove(0);
+                let first = decode(2, next).unwrap().remove(0);
                 assert!(chunk.len() + super::tests::blob(&first).len() > CHUNK_BYTES);
             }
             back.extend(found);
@@ -1194,12 +1483,12 @@ fn a_chunk_holds_no_more_effects_than_are_read() {
     let mut counts = Vec::new();
     for _ in 0..=2 * EFFECTS_MAX {
         let chunk = writer.push(&Effect::Floor(7));
-        counts.extend(chunk.map(|chunk| decode_chunk(1, chunk).unwrap().len()));
+        counts.extend(chunk.map(|chunk| decode_chunk(2, chunk).unwrap().len()));
     }
     counts.extend(
         writer
             .finish()
-            .map(|chunk| decode_chunk(1, chunk).unwrap().len()),
+            .map(|chunk| decode_chunk(2, chunk).unwrap().len()),
     );
     assert_eq!(counts, [EFFECTS_MAX, EFFECTS_MAX, 1]);
 }

@@ -6,14 +6,51 @@
 use std::sync::Arc;
 
 use super::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeLife,
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeGrant,
+    WholeLife, WholePhase,
 };
+use super::ending::Ending;
 use super::meters::Meters;
 use super::outcome::{Event, EventKind};
 use super::queue::{Entry, Pause, Queue};
-use super::record::{Grant, Place, Record, Retry};
+use super::record::{Grant, Phase, Place, Record, Retry};
+use super::settings::{Defaults, Setting};
 use super::store::SECOND_BYTES_MAX;
 use super::time::{Now, WallMs};
+
+/// Where effects come from.
+#[derive(Clone, Copy, Debug)]
+enum Source<'d> {
+    /// They happen now, here or on the primary.
+    Live,
+    /// They happened before, and come back from disk or in a dump: what has fallen due
+    /// since goes by its deadline, and nothing that is left of a lease passes the limits
+    /// of today.
+    Disk(&'d Defaults),
+}
+
+impl Source<'_> {
+    /// How a record comes to its place: as `live` says, or from disk.
+    const fn entry(self, live: Entry) -> Entry {
+        match self {
+            Self::Live => live,
+            Self::Disk(_) => Entry::Loaded,
+        }
+    }
+}
+
+/// The times of a grant as an effect carries them.
+#[derive(Clone, Copy)]
+struct GrantTimes {
+    /// When it was made; 0: not known.
+    made: WallMs,
+    /// When it was made or last renewed; 0: not known.
+    since: WallMs,
+    /// When it ends.
+    end: WallMs,
+    /// What renewals cannot pass.
+    cap: WallMs,
+}
 
 /// Copies bytes into a box of their own.
 fn boxed(bytes: &Bytes<'_>) -> Box<[u8]> {
@@ -29,17 +66,67 @@ impl Queue {
         effect: &Effect<'e>,
         events: &mut Vec<Event<'e>>,
     ) -> bool {
-        self.carry_out(now, effect, events, false)
+        self.carry_out(now, effect, events, Source::Live)
     }
 
     /// As [`Queue::apply`], for effects that were carried out before and come
-    /// back from disk: what has fallen due since goes by its deadline, and nothing
-    /// is counted or timed again.
-    pub fn replay(&mut self, now: &Now, effect: &Effect<'_>) -> bool {
+    /// back from disk: what has fallen due since goes by its deadline, nothing
+    /// is counted or timed again, and of a lease no more is left than its length,
+    /// `lease-ms-max` and, of a lock, `lock-ms-max`.
+    pub fn replay(&mut self, now: &Now, effect: &Effect<'_>, defaults: &Defaults) -> bool {
         self.replaying = true;
-        let known = self.carry_out(now, effect, &mut Vec::new(), true);
+        let known = self.carry_out(now, effect, &mut Vec::new(), Source::Disk(defaults));
         self.replaying = false;
         known
+    }
+
+    /// The most that may be left of a lease, milliseconds. Here and now the decision has
+    /// seen to it.
+    fn lease_ms_max(&self, kind: LeaseKind, source: Source<'_>) -> u64 {
+        match (source, kind) {
+            (Source::Live, _) => u64::MAX,
+            (Source::Disk(defaults), LeaseKind::Claim) => defaults.lease_ms_max,
+            (Source::Disk(defaults), LeaseKind::Lock) => self
+                .setting(Setting::LockMsMax, defaults)
+                .min(defaults.lease_ms_max),
+        }
+    }
+
+    /// A grant as it is applied: its ends on the monotonic clock are no further ahead
+    /// than the lease and its cap are long, whatever the wall clock says.
+    fn grant(
+        &self,
+        now: &Now,
+        source: Source<'_>,
+        kind: LeaseKind,
+        owner: Arc<[u8]>,
+        fence: u64,
+        times: GrantTimes,
+    ) -> Grant {
+        let GrantTimes {
+            made,
+            since,
+            end,
+            cap,
+        } = times;
+        let ms_max = self.lease_ms_max(kind, source);
+        let cap_mono = now.to_mono(cap, cap.length_since(made).min(ms_max));
+        let end_mono = now.to_mono(end, end.length_since(since).min(ms_max));
+        Grant {
+            owner,
+            fence,
+            made,
+            since,
+            end,
+            cap,
+            end_mono,
+            cap_mono,
+            made_us: now.mono_us,
+            holds: 1,
+            kind,
+            last_try: false,
+            has_name: true,
+        }
     }
 
     /// Counts something, unless it was counted when it happened.
@@ -55,7 +142,7 @@ impl Queue {
         now: &Now,
         effect: &Effect<'e>,
         events: &mut Vec<Event<'e>>,
-        loading: bool,
+        source: Source<'_>,
     ) -> bool {
         match effect {
             Effect::Schedule {
@@ -77,7 +164,7 @@ impl Queue {
                 if let Some(payload) = payload {
                     self.store.set_second(i, Some(payload));
                 }
-                self.file(i, now, entry(loading, Entry::Scheduled));
+                self.file(i, now, source.entry(Entry::Scheduled));
                 if !self.replaying {
                     self.count_scheduled();
                 }
@@ -92,6 +179,8 @@ impl Queue {
                 keep_end,
                 creates,
                 by,
+                at,
+                by_holder,
             } => {
                 let found = if *creates {
                     self.fresh(id)
@@ -100,10 +189,10 @@ impl Queue {
                 };
                 let Some(i) = found else { return false };
                 self.meter_finish(i, now, *by);
-                self.finish(i, *keep_end, result.as_deref());
+                self.finish(i, *keep_end, result.as_deref(), (*at, *by_holder));
                 self.label(i, *rev, status.as_ref());
                 if keep_end.is_some() {
-                    self.file(i, now, entry(loading, Entry::Back));
+                    self.file(i, now, source.entry(Entry::Back));
                 } else {
                     self.store.remove(i);
                 }
@@ -142,15 +231,22 @@ impl Queue {
             }
             Effect::Claim {
                 owner,
+                since,
                 end,
                 cap,
                 grants,
             } => {
                 let owner = owner.shared();
+                let times = GrantTimes {
+                    made: *since,
+                    since: *since,
+                    end: *end,
+                    cap: *cap,
+                };
                 let mut all = true;
                 let mut has_name = true;
                 for granted in grants {
-                    if self.grant_claim(now, (&owner, has_name), (*end, *cap), granted) {
+                    if self.grant_claim(now, source, (&owner, has_name), times, granted) {
                         has_name = false;
                         raise(events, EventKind::Claim, &granted.id);
                     } else {
@@ -165,6 +261,7 @@ impl Queue {
                 rev,
                 then,
                 error,
+                untried,
             } => {
                 let Some(i) = self.waiting(id) else {
                     return false;
@@ -182,30 +279,37 @@ impl Queue {
                 } else if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_lapsed(false);
                 }
-                self.fail(i, now, *then);
+                self.fail(i, now, *then, *untried);
                 if let Some(error) = error {
                     self.store
                         .with_extra(i, |extra| extra.error = Some(boxed(error)));
                 }
                 self.label(i, *rev, None);
                 if !stays_dead {
-                    self.file(i, now, entry(loading, Entry::Back));
+                    self.file(i, now, source.entry(Entry::Back));
                 }
                 self.meter(|meters| meters.nacked += 1);
                 raise(events, EventKind::Nack, id);
                 true
             }
-            Effect::Renew { id, rev, end } => self.regrant(now, id, *rev, *end, None),
+            Effect::Renew {
+                id,
+                rev,
+                since,
+                end,
+            } => self.regrant(now, source, id, *rev, (*since, *end), None),
             Effect::Hold {
                 id,
                 rev,
                 holds,
+                since,
                 end,
-            } => self.regrant(now, id, *rev, *end, Some(*holds)),
+            } => self.regrant(now, source, id, *rev, (*since, *end), Some(*holds)),
             Effect::Lock {
                 id,
                 owner,
                 fence,
+                since,
                 end,
                 cap,
                 fp,
@@ -217,27 +321,20 @@ impl Queue {
                     self.taken_open(id)
                 };
                 let Some(i) = found else { return false };
-                let grant = Grant {
-                    owner: owner.shared(),
-                    fence: *fence,
+                let times = GrantTimes {
+                    made: *since,
+                    since: *since,
                     end: *end,
                     cap: *cap,
-                    end_mono: now.to_mono(*end),
-                    cap_mono: now.to_mono(*cap),
-                    made_us: now.mono_us,
-                    holds: 1,
-                    kind: LeaseKind::Lock,
-                    last_try: false,
-                    has_name: true,
                 };
+                let owner = owner.shared();
+                let grant = self.grant(now, source, LeaseKind::Lock, owner, *fence, times);
                 self.store.with_extra(i, |extra| {
-                    extra.grant = Some(grant);
-                    extra.retry = None;
-                    extra.dead_at = None;
+                    extra.phase = Phase::Granted(grant);
                     extra.fp = fp.as_ref().map(boxed);
                 });
                 self.label(i, *fence, None);
-                self.file(i, now, entry(loading, Entry::Back));
+                self.file(i, now, source.entry(Entry::Back));
                 self.meter(|meters| meters.lock_acquired += 1);
                 raise(events, EventKind::Lock, id);
                 true
@@ -252,7 +349,7 @@ impl Queue {
                     .get(i)
                     .is_some_and(|record| record.deadline().is_some());
                 match ended {
-                    Ended::Claim(then) => self.fail(i, now, *then),
+                    Ended::Claim { then, untried } => self.fail(i, now, *then, *untried),
                     Ended::Lock => {
                         if let Some(grant) = self.store.rows.grant(i) {
                             let took = now.mono_us.saturating_sub(grant.made_us);
@@ -261,14 +358,14 @@ impl Queue {
                         // The fingerprint was that of the request which gave up: another
                         // may try now.
                         self.store.with_extra(i, |extra| {
-                            extra.grant = None;
+                            extra.phase = Phase::Plain;
                             extra.fp = None;
                         });
                     }
                 }
                 self.label(i, *rev, None);
                 if has_deadline {
-                    self.file(i, now, entry(loading, Entry::Back));
+                    self.file(i, now, source.entry(Entry::Back));
                 } else {
                     self.store.remove(i);
                 }
@@ -295,13 +392,11 @@ impl Queue {
                     self.lift(i);
                     self.store.with_extra(i, |extra| {
                         extra.attempt = 0;
-                        extra.grant = None;
+                        extra.phase = Phase::Plain;
                         extra.fp = None;
-                        extra.dead_at = None;
-                        extra.retry = None;
                     });
                     self.label(i, *rev, None);
-                    self.file(i, now, entry(loading, Entry::Back));
+                    self.file(i, now, source.entry(Entry::Back));
                 }
                 all
             }
@@ -326,7 +421,7 @@ impl Queue {
                 self.floor = self.floor.max(*number);
                 true
             }
-            Effect::Restore(whole) => self.restore(now, whole),
+            Effect::Restore(whole) => self.restore(now, whole, source),
         }
     }
 
@@ -388,11 +483,9 @@ impl Queue {
         if self.store.rows.extra(i).is_some() {
             self.store.with_extra(i, |extra| {
                 extra.attempt = 0;
-                extra.retry = None;
-                extra.dead_at = None;
                 extra.error = None;
                 if !keeps_lock {
-                    extra.grant = None;
+                    extra.phase = Phase::Plain;
                     extra.fp = None;
                 }
             });
@@ -402,21 +495,41 @@ impl Queue {
         }
     }
 
-    /// Puts the finish mark on a lifted record and frees what a finished order
-    /// does not need.
-    fn finish(&mut self, i: u32, keep_end: Option<WallMs>, result: Option<&[u8]>) {
-        if self.store.rows.extra(i).is_some() {
+    /// Puts the finish mark on a lifted record, notes how it was finished, and frees
+    /// what a finished order does not need.
+    fn finish(
+        &mut self,
+        i: u32,
+        keep_end: Option<WallMs>,
+        result: Option<&[u8]>,
+        (at, by_holder): (WallMs, bool),
+    ) {
+        let Some(keep_end) = keep_end else {
+            // It goes at once.
+            return;
+        };
+        let deadline = self.store.rows.get(i).and_then(Record::deadline);
+        let extra = self.store.rows.extra(i);
+        let attempt = extra.map_or(0, |extra| extra.attempt);
+        let grant = extra.and_then(|extra| extra.grant().filter(|_| by_holder));
+        let holder = grant.map(|grant| (grant.kind, Arc::clone(&grant.owner)));
+        let ending = Ending {
+            at,
+            deadline,
+            attempt,
+            holder: holder.as_ref().map(|(kind, owner)| (*kind, &**owner)),
+        };
+        if extra.is_some() {
             self.store.with_extra(i, |extra| {
                 extra.attempt = 0;
-                extra.retry = None;
-                extra.dead_at = None;
                 extra.error = None;
-                extra.grant = None;
+                extra.phase = Phase::Plain;
             });
         }
-        self.store.set_second(i, result);
+        let ending = (at != WallMs(0)).then_some(&ending);
+        self.store.set_result(i, result, ending);
         if let Some(record) = self.store.rows.get_mut(i) {
-            record.set_finished(keep_end.unwrap_or_default());
+            record.set_finished(keep_end);
         }
     }
 
@@ -439,8 +552,9 @@ impl Queue {
     fn grant_claim(
         &mut self,
         now: &Now,
+        source: Source<'_>,
         (owner, has_name): (&Arc<[u8]>, bool),
-        end_cap: (WallMs, WallMs),
+        times: GrantTimes,
         granted: &Granted<'_>,
     ) -> bool {
         let Some(i) = self.waiting(&granted.id) else {
@@ -453,35 +567,25 @@ impl Queue {
             meters.claim_wait.record(waited);
         });
         self.lift(i);
-        let (end, cap) = end_cap;
+        let (kind, fence) = (LeaseKind::Claim, granted.fence);
         let grant = Grant {
-            owner: Arc::clone(owner),
-            fence: granted.fence,
-            end,
-            cap,
-            end_mono: now.to_mono(end),
-            cap_mono: now.to_mono(cap),
-            made_us: now.mono_us,
-            holds: 1,
-            kind: LeaseKind::Claim,
             last_try: granted.last_try,
             has_name,
+            ..self.grant(now, source, kind, Arc::clone(owner), fence, times)
         };
         self.store.with_extra(i, |extra| {
             extra.attempt = granted.attempt;
-            extra.grant = Some(grant);
+            extra.phase = Phase::Granted(grant);
             extra.fp = None;
-            extra.retry = None;
-            extra.dead_at = None;
         });
         self.label(i, granted.fence, None);
         self.file(i, now, Entry::Back);
         true
     }
 
-    /// Ends the claim of a record as a failed try. The record is lifted, or dead
-    /// and to stay so.
-    fn fail(&mut self, i: u32, now: &Now, then: AfterTry) {
+    /// Ends the claim of a record as a failed try, or as none (`untried`). The record
+    /// is lifted, or dead and to stay so.
+    fn fail(&mut self, i: u32, now: &Now, then: AfterTry, untried: bool) {
         let is_dead = self
             .store
             .rows
@@ -491,17 +595,15 @@ impl Queue {
             self.meter(|meters| meters.dead += 1);
         }
         self.store.with_extra(i, |extra| {
-            extra.grant = None;
-            (extra.retry, extra.dead_at) = match then {
-                AfterTry::Now => (None, None),
-                AfterTry::At(at) => (
-                    Some(Retry {
-                        at,
-                        mono: now.to_mono(at),
-                    }),
-                    None,
-                ),
-                AfterTry::Dead(at) => (None, Some(at)),
+            extra.attempt = extra.attempt.saturating_sub(u32::from(untried));
+            extra.phase = match then {
+                AfterTry::Now => Phase::Plain,
+                AfterTry::At { since, at } => Phase::Retrying(Retry {
+                    since,
+                    at,
+                    mono: now.to_mono(at, at.length_since(since)),
+                }),
+                AfterTry::Dead(at) => Phase::Dead(at),
             };
         });
     }
@@ -515,34 +617,49 @@ impl Queue {
         };
         let place = record.place();
         let Some(grant) = rows.grant(i) else { return };
-        let dead_at = (grant.kind == LeaseKind::Claim && grant.last_try).then_some(grant.end);
+        let after = if grant.is_last_try() {
+            Phase::Dead(grant.end)
+        } else {
+            Phase::Plain
+        };
         if place == Place::Leases {
             self.lift(i);
             self.settle(i, now);
         }
         self.store.with_extra(i, |extra| {
-            extra.grant = None;
+            extra.phase = after;
             extra.fp = None;
-            extra.dead_at = extra.dead_at.or(dead_at);
         });
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_lapsed(false);
         }
     }
 
-    /// Gives the last grant another end, and another count of holds.
-    fn regrant(&mut self, now: &Now, id: &[u8], rev: u64, end: WallMs, holds: Option<u32>) -> bool {
+    /// Gives the last grant another end, which does not pass its cap, and another
+    /// count of holds.
+    fn regrant(
+        &mut self,
+        now: &Now,
+        source: Source<'_>,
+        id: &[u8],
+        rev: u64,
+        (since, end): (WallMs, WallMs),
+        holds: Option<u32>,
+    ) -> bool {
         let Some(i) = self.store.find(id) else {
             return false;
         };
-        if self.store.rows.grant(i).is_none() {
+        let Some(kind) = self.store.rows.grant(i).map(|grant| grant.kind) else {
             return false;
-        }
+        };
+        let ms_max = self.lease_ms_max(kind, source);
+        let end_mono = now.to_mono(end, end.length_since(since).min(ms_max));
         self.lift(i);
         self.store.with_extra(i, |extra| {
-            if let Some(grant) = &mut extra.grant {
+            if let Some(grant) = extra.grant_mut() {
+                grant.since = since;
                 grant.end = end;
-                grant.end_mono = now.to_mono(end);
+                grant.end_mono = end_mono.min(grant.cap_mono);
                 grant.holds = holds.unwrap_or(grant.holds);
             }
         });
@@ -566,10 +683,7 @@ impl Queue {
     }
 
     /// Makes a record from all of its ground state.
-    fn restore(&mut self, now: &Now, whole: &Whole<'_>) -> bool {
-        let Some(i) = self.fresh(&whole.id) else {
-            return false;
-        };
+    fn restore(&mut self, now: &Now, whole: &Whole<'_>, source: Source<'_>) -> bool {
         let second = match &whole.life {
             WholeLife::Open { payload, .. } => payload,
             WholeLife::Finished { result, .. } => result,
@@ -578,64 +692,49 @@ impl Queue {
             .as_ref()
             .is_some_and(|second| second.len() > SECOND_BYTES_MAX)
         {
-            self.store.remove(i);
             return false;
         }
-        self.store.set_second(i, second.as_deref());
+        let Some(i) = self.fresh(&whole.id) else {
+            return false;
+        };
         match &whole.life {
-            WholeLife::Finished { keep_end, .. } => {
+            WholeLife::Finished {
+                keep_end,
+                result,
+                ending,
+            } => {
+                let ending = ending.as_ref().map(|ending| Ending {
+                    at: ending.at,
+                    deadline: ending.deadline,
+                    attempt: ending.attempt,
+                    holder: ending
+                        .holder
+                        .as_ref()
+                        .map(|holder| (holder.kind, &*holder.owner)),
+                });
+                self.store.set_result(i, result.as_deref(), ending.as_ref());
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_finished(*keep_end);
                 }
             }
             WholeLife::Open {
                 deadline,
-                retry_at,
-                dead_at,
+                payload,
                 attempt,
                 error,
-                grant,
-                ..
+                phase,
             } => {
-                // No decision leaves a grant beside a retry wait or death, or both of
-                // these. Bytes from elsewhere may say so: then the grant counts, else
-                // death, so that no record's state and place disagree.
-                let dead_at = dead_at.filter(|_| grant.is_none());
-                let retry_at = retry_at.filter(|_| grant.is_none() && dead_at.is_none());
+                self.store.set_second(i, payload.as_deref());
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_deadline(*deadline);
                 }
-                let plain = retry_at.is_none()
-                    && dead_at.is_none()
-                    && *attempt == 0
-                    && error.is_none()
-                    && grant.is_none();
-                if !plain {
+                let phase = self.restored_phase(now, phase, source);
+                if *attempt > 0 || error.is_some() || !matches!(phase, Phase::Plain) {
                     self.store.with_extra(i, |extra| {
                         extra.attempt = *attempt;
-                        extra.retry = retry_at.map(|at| Retry {
-                            at,
-                            mono: now.to_mono(at),
-                        });
-                        extra.dead_at = dead_at;
                         extra.error = error.as_ref().map(boxed);
-                        extra.grant = grant.as_ref().map(|grant| Grant {
-                            owner: grant.owner.shared(),
-                            fence: grant.fence,
-                            end: grant.end,
-                            cap: grant.cap,
-                            end_mono: now.to_mono(grant.end),
-                            cap_mono: now.to_mono(grant.cap),
-                            made_us: now.mono_us,
-                            holds: grant.holds,
-                            kind: grant.kind,
-                            last_try: grant.last_try,
-                            has_name: true,
-                        });
+                        extra.phase = phase;
                     });
-                    if let Some(grant) = grant {
-                        self.floor = self.floor.max(grant.fence);
-                    }
                 }
             }
         }
@@ -646,11 +745,43 @@ impl Queue {
         self.file(i, now, Entry::Loaded);
         true
     }
-}
 
-/// How a record comes to its place: from disk, or as `live` says.
-const fn entry(loading: bool, live: Entry) -> Entry {
-    if loading { Entry::Loaded } else { live }
+    /// What the last grant of a whole record has come to, as this process judges it.
+    fn restored_phase(&mut self, now: &Now, phase: &WholePhase<'_>, source: Source<'_>) -> Phase {
+        match phase {
+            WholePhase::Plain => Phase::Plain,
+            WholePhase::Dead(at) => Phase::Dead(*at),
+            WholePhase::Retrying { since, at } => Phase::Retrying(Retry {
+                since: *since,
+                at: *at,
+                mono: now.to_mono(*at, at.length_since(*since)),
+            }),
+            WholePhase::Granted(WholeGrant {
+                kind,
+                owner,
+                fence,
+                made,
+                since,
+                end,
+                cap,
+                holds,
+                last_try,
+            }) => {
+                self.floor = self.floor.max(*fence);
+                let times = GrantTimes {
+                    made: *made,
+                    since: *since,
+                    end: *end,
+                    cap: *cap,
+                };
+                Phase::Granted(Grant {
+                    holds: *holds,
+                    last_try: *last_try,
+                    ..self.grant(now, source, *kind, owner.shared(), *fence, times)
+                })
+            }
+        }
+    }
 }
 
 /// Notes an event.

@@ -5,7 +5,7 @@ use super::decide::Env;
 use super::effect::{Bytes, Effect};
 use super::queue::Queue;
 use super::record::Record;
-use super::settings::{Defaults, Setting, TRANSITIONS, is_transitions};
+use super::settings::{Defaults, Setting, is_value, setting_name};
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep};
 use super::time::Now;
@@ -217,34 +217,24 @@ impl Queue {
 
 /// The name of a setting as it is kept, whatever case it was given in.
 fn known_setting(name: &[u8]) -> Result<&'static [u8], Error> {
-    if name.eq_ignore_ascii_case(TRANSITIONS) {
-        return Ok(TRANSITIONS);
-    }
-    match Setting::from_name(name) {
-        Some(setting) => Ok(setting.name().as_bytes()),
-        None => Err(Error::UnknownSetting {
-            near: crate::error::Excerpt::of(name),
-        }),
-    }
+    setting_name(name).ok_or_else(|| Error::UnknownSetting {
+        near: crate::error::Excerpt::of(name),
+    })
 }
 
 /// The name of a setting as it is kept, where `value` is one it can have.
 fn check_setting(name: &[u8], value: &[u8]) -> Result<&'static [u8], Error> {
     let name = known_setting(name)?;
+    if is_value(name, value) {
+        return Ok(name);
+    }
     let Some(setting) = Setting::from_name(name) else {
-        return if is_transitions(value) {
-            Ok(name)
-        } else {
-            Err(Error::BadTransitions)
-        };
+        return Err(Error::BadTransitions);
     };
     let (min, max) = setting.range();
-    crate::request::decimal(value)
-        .filter(|value| (min..=max).contains(value))
-        .map(|_| name)
-        .ok_or(Error::SettingOutOfRange {
-            name: setting.name(),
-            min,
-            max,
-        })
+    Err(Error::SettingOutOfRange {
+        name: setting.name(),
+        min,
+        max,
+    })
 }

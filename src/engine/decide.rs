@@ -250,6 +250,7 @@ impl Queue {
         ask: &Finish<'a>,
     ) -> Result<Decision<'a>, Error> {
         let keep_end = self.keep_end(env, ask.keep_ms);
+        let at = env.now.wall_ms();
         let effect = |rev, creates| Effect::Finish {
             id: Bytes::of(ask.id),
             rev,
@@ -258,6 +259,8 @@ impl Queue {
             keep_end,
             creates,
             by: FinishedBy::Finish,
+            at,
+            by_holder: !creates && ask.guard.fence.is_some(),
         };
         let Some(met) = self.meet(&env.now, ask.id) else {
             if !ask.create {
@@ -341,6 +344,8 @@ impl Queue {
             keep_end: self.keep_end(env, ask.keep_ms),
             creates: false,
             by: FinishedBy::Ack,
+            at: env.now.wall_ms(),
+            by_holder: true,
         };
         Ok(ok(was, effect))
     }
@@ -368,16 +373,24 @@ impl Queue {
             .store
             .rows
             .extra(met.i)
-            .map_or(1, |extra| extra.attempt);
-        let then = match ask.again {
-            _ if grant.last_try => AfterTry::Dead(env.now.wall_ms()),
-            Again::Dead => AfterTry::Dead(env.now.wall_ms()),
-            Again::Delay(0) => AfterTry::Now,
-            Again::Delay(ms) => AfterTry::At(env.now.wall_ms_ceil().plus(ms)),
-            Again::Backoff => match self.backoff_ms(env.defaults, ask.id, attempt) {
-                0 => AfterTry::Now,
-                ms => AfterTry::At(env.now.wall_ms_ceil().plus(ms)),
-            },
+            .map_or(1, |extra| extra.attempt)
+            .saturating_sub(u32::from(ask.untried));
+        let wait_ms = match ask.again {
+            Again::Delay(ms) => ms,
+            Again::Backoff => self.backoff_ms(env.defaults, ask.id, attempt),
+            Again::Dead => 0,
+        };
+        let is_final = ask.again == Again::Dead || (grant.last_try && !ask.untried);
+        let then = if is_final {
+            AfterTry::Dead(env.now.wall_ms())
+        } else if wait_ms == 0 {
+            AfterTry::Now
+        } else {
+            let since = env.now.wall_ms_ceil();
+            AfterTry::At {
+                since,
+                at: since.plus(wait_ms),
+            }
         };
         let rev = Self::next_rev(env, met.rev)?;
         Ok(ok(
@@ -387,12 +400,13 @@ impl Queue {
                 rev,
                 then,
                 error: bytes(ask.error),
+                untried: ask.untried,
             },
         ))
     }
 
-    /// How long an order waits after its `attempt`-th try failed: `backoff-ms`,
-    /// doubled with each try up to `backoff-ms-max`, ± 10 % that come from the
+    /// How long an order waits after its `attempt`-th try failed (0 as 1: it was
+    /// handed back before its first one counted): `backoff-ms`, doubled with each try up to `backoff-ms-max`, ± 10 % that come from the
     /// id, so that orders that failed together do not come back together.
     fn backoff_ms(&self, defaults: &Defaults, id: &[u8], attempt: u32) -> u64 {
         let first = self.setting(Setting::BackoffMs, defaults);
@@ -438,13 +452,15 @@ impl Queue {
             ask.lease_ms.max(left)
         };
         let lease_ms = wanted.min(grant.cap_mono.left(&env.now));
-        let end = env.now.wall_ms_ceil().plus(lease_ms);
+        let since = env.now.wall_ms_ceil();
+        let end = since.plus(lease_ms);
         let rev = Self::next_rev(env, met.rev)?;
         Ok(ok(
             was,
             Effect::Renew {
                 id: Bytes::of(ask.id),
                 rev,
+                since,
                 end,
             },
         ))
@@ -510,10 +526,12 @@ impl Queue {
                 last_try,
             });
         }
+        let since = env.now.wall_ms_ceil();
         claimed.effect = Some(Effect::Claim {
             owner: Bytes::copied(ask.owner),
-            end: env.now.wall_ms_ceil().plus(lease_ms),
-            cap: env.now.wall_ms_ceil().plus(env.defaults.lease_ms_max),
+            since,
+            end: since.plus(lease_ms),
+            cap: since.plus(env.defaults.lease_ms_max),
             grants,
         });
         claimed.picks = picks;

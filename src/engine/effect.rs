@@ -7,9 +7,13 @@
 //! travels once, when it is scheduled.
 //!
 //! This is also the replicated form (`ORDER.APPLY`) and the saved form (RDB,
-//! [`Whole`]), version 1, through `codec`. Variants and fields are never
+//! [`Whole`]), version 2, through `codec`. Variants and fields are never
 //! reordered, removed or retyped: a change is a new version next to this one,
-//! with golden bytes of its own. Ids, status and payload are plain bytes in it.
+//! with golden bytes of its own (`codec::v1` is the one before). Ids, status and
+//! payload are plain bytes in it.
+//!
+//! Leases and waits carry, beside their end, the moment they count from (`since`):
+//! with it goes their length, which nothing that a clock does can stretch.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -113,7 +117,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
 pub const LIST_MAX: usize = 8192;
 
 /// Reads a list of at most [`LIST_MAX`] elements, making room as they come.
-fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     /// Room that is made at once: enough for most lists, little enough for any liar.
@@ -166,8 +170,13 @@ pub enum LeaseKind {
 pub enum AfterTry {
     /// Claimable at once.
     Now,
-    /// Claimable from this moment on.
-    At(WallMs),
+    /// Claimable after a wait.
+    At {
+        /// When the wait began; 0: not known.
+        since: WallMs,
+        /// When it ends.
+        at: WallMs,
+    },
     /// Dead since this moment.
     Dead(WallMs),
 }
@@ -196,14 +205,60 @@ pub struct WholeGrant<'a> {
     pub owner: Bytes<'a>,
     /// Its fence.
     pub fence: u64,
+    /// When it was made; 0: not known.
+    pub made: WallMs,
+    /// When it was made or last renewed; 0: not known.
+    pub since: WallMs,
     /// When it ends or ended.
     pub end: WallMs,
-    /// What renewals can not pass.
+    /// What renewals cannot pass.
     pub cap: WallMs,
     /// How often it is held (REENTRANT), 1 and up.
     pub holds: u32,
     /// Whether a failure of this try is final.
     pub last_try: bool,
+}
+
+/// How a whole record was finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeEnding<'a> {
+    /// When.
+    pub at: WallMs,
+    /// The deadline it had.
+    pub deadline: Option<WallMs>,
+    /// Tries so far.
+    pub attempt: u32,
+    /// Whose lease finished it, if one did.
+    #[serde(borrow)]
+    pub holder: Option<WholeHolder<'a>>,
+}
+
+/// The holder of the lease that finished an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeHolder<'a> {
+    /// Claim or lock.
+    pub kind: LeaseKind,
+    /// Who, 1 to 128 bytes.
+    #[serde(borrow)]
+    pub owner: Bytes<'a>,
+}
+
+/// What the last grant of a whole record has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WholePhase<'a> {
+    /// Never leased, or all of it is over and forgotten.
+    Plain,
+    /// The last grant.
+    Granted(#[serde(borrow)] WholeGrant<'a>),
+    /// A retry wait.
+    Retrying {
+        /// When it began; 0: not known.
+        since: WallMs,
+        /// When it ends.
+        at: WallMs,
+    },
+    /// Dead, since when.
+    Dead(WallMs),
 }
 
 /// Whether and how a record is finished.
@@ -216,18 +271,14 @@ pub enum WholeLife<'a> {
         /// Payload, if there is one.
         #[serde(borrow)]
         payload: Option<Bytes<'a>>,
-        /// End of the retry wait, if one was set.
-        retry_at: Option<WallMs>,
-        /// When it was marked dead, if it was.
-        dead_at: Option<WallMs>,
         /// Tries so far.
         attempt: u32,
         /// Why the last try failed.
         #[serde(borrow)]
         error: Option<Bytes<'a>>,
-        /// The last grant.
+        /// What the last grant has come to.
         #[serde(borrow)]
-        grant: Option<WholeGrant<'a>>,
+        phase: WholePhase<'a>,
     },
     /// Finished and kept.
     Finished {
@@ -236,6 +287,9 @@ pub enum WholeLife<'a> {
         /// What came of it.
         #[serde(borrow)]
         result: Option<Bytes<'a>>,
+        /// How it was finished; `None`: not known.
+        #[serde(borrow)]
+        ending: Option<WholeEnding<'a>>,
     },
 }
 
@@ -275,11 +329,16 @@ pub enum Base {
 pub enum Ended {
     /// A lock was given back or broken: the deadline is on its own again.
     Lock,
-    /// A claim was given back or broken: what the failed try leads to.
-    Claim(AfterTry),
+    /// A claim was given back or broken.
+    Claim {
+        /// What follows.
+        then: AfterTry,
+        /// The try does not count.
+        untried: bool,
+    },
 }
 
-/// One change of a queue, version 1.
+/// One change of a queue, version 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect<'a> {
     /// Creates or moves an order. A move sets attempt 0, ends a claim and
@@ -321,6 +380,10 @@ pub enum Effect<'a> {
         creates: bool,
         /// The verb, for the event.
         by: FinishedBy,
+        /// When; 0: not known.
+        at: WallMs,
+        /// By the holder of the last grant, who showed its fence.
+        by_holder: bool,
     },
     /// Sets status, and payload where given.
     Status {
@@ -344,9 +407,11 @@ pub enum Effect<'a> {
         /// Who got them.
         #[serde(borrow)]
         owner: Bytes<'a>,
+        /// When they were made; 0: not known.
+        since: WallMs,
         /// When they end.
         end: WallMs,
-        /// What renewals can not pass.
+        /// What renewals cannot pass.
         cap: WallMs,
         /// The orders.
         #[serde(borrow, deserialize_with = "list")]
@@ -364,6 +429,8 @@ pub enum Effect<'a> {
         /// Why; `None` keeps the last one.
         #[serde(borrow)]
         error: Option<Bytes<'a>>,
+        /// The try does not count: the attempt is one lower again.
+        untried: bool,
     },
     /// A lease gets another end.
     Renew {
@@ -372,6 +439,8 @@ pub enum Effect<'a> {
         id: Bytes<'a>,
         /// Its new rev.
         rev: u64,
+        /// When it was renewed; 0: not known.
+        since: WallMs,
         /// The lease's new end.
         end: WallMs,
     },
@@ -385,9 +454,11 @@ pub enum Effect<'a> {
         owner: Bytes<'a>,
         /// Its fence; also the order's new rev.
         fence: u64,
+        /// When it was made; 0: not known.
+        since: WallMs,
         /// When it ends.
         end: WallMs,
-        /// What renewals can not pass.
+        /// What renewals cannot pass.
         cap: WallMs,
         /// Fingerprint of the request that the lock is for.
         #[serde(borrow)]
@@ -404,6 +475,8 @@ pub enum Effect<'a> {
         rev: u64,
         /// How often it is held now, 1 and up.
         holds: u32,
+        /// When it was renewed; 0: not known.
+        since: WallMs,
         /// The lease's end.
         end: WallMs,
     },

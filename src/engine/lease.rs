@@ -52,12 +52,14 @@ impl Queue {
             .numbers
             .grant(env.now.wall_us, self.floor)
             .ok_or(Error::NumbersUsedUp)?;
+        let since = env.now.wall_ms_ceil();
         let effect = Effect::Lock {
             id: Bytes::of(ask.id),
             owner: Bytes::of(ask.owner),
             fence,
-            end: env.now.wall_ms_ceil().plus(lease_ms),
-            cap: env.now.wall_ms_ceil().plus(cap_ms),
+            since,
+            end: since.plus(lease_ms),
+            cap: since.plus(cap_ms),
             fp: ask.fp.map(Bytes::of),
             creates: met.is_none(),
         };
@@ -105,11 +107,13 @@ impl Queue {
         } else {
             grant.holds
         };
+        let since = env.now.wall_ms_ceil();
         let effect = Effect::Hold {
             id: Bytes::of(ask.id),
             rev: Self::next_rev(env, met.rev)?,
             holds,
-            end: env.now.wall_ms_ceil().plus(lease_ms),
+            since,
+            end: since.plus(lease_ms),
         };
         Ok(Decision {
             outcome: Outcome::Held,
@@ -149,7 +153,8 @@ impl Queue {
             .map_or(u64::MAX, |wake| wake.0)
     }
 
-    /// Decides `ORDER.UNLOCK`. O(1). Of a claim it is a NACK without delay.
+    /// Decides `ORDER.UNLOCK`. O(1). Of a claim it is a NACK without delay that does not
+    /// count the try.
     pub fn decide_unlock<'a>(
         &self,
         env: &mut Env<'_>,
@@ -167,12 +172,13 @@ impl Queue {
         let id = Bytes::of(ask.id);
         if grant.kind == LeaseKind::Lock && grant.holds > 1 {
             let left = grant.end_mono.left(&env.now);
-            let end = env.now.wall_ms_ceil().plus(left);
+            let since = env.now.wall_ms_ceil();
             let effect = Effect::Hold {
                 id,
                 rev,
                 holds: grant.holds.saturating_sub(1),
-                end,
+                since,
+                end: since.plus(left),
             };
             return Ok(Decision {
                 outcome: Outcome::Held,
@@ -180,7 +186,13 @@ impl Queue {
                 effect: Some(effect),
             });
         }
-        let ended = Self::ended(grant, &env.now);
+        let ended = match grant.kind {
+            LeaseKind::Lock => Ended::Lock,
+            LeaseKind::Claim => Ended::Claim {
+                then: AfterTry::Now,
+                untried: true,
+            },
+        };
         Ok(ok(was, Effect::Release { id, rev, ended }))
     }
 
@@ -199,7 +211,17 @@ impl Queue {
             Err(outcome) => return Ok(no(was, outcome)),
         };
         let rev = Self::next_rev(env, met.rev)?;
-        let ended = Self::ended(grant, &env.now);
+        let ended = match grant.kind {
+            LeaseKind::Lock => Ended::Lock,
+            LeaseKind::Claim => Ended::Claim {
+                then: if grant.last_try {
+                    AfterTry::Dead(env.now.wall_ms())
+                } else {
+                    AfterTry::Now
+                },
+                untried: false,
+            },
+        };
         Ok(ok(
             was,
             Effect::Release {
@@ -225,15 +247,6 @@ impl Queue {
             return Err(Outcome::Gone);
         }
         Ok(grant)
-    }
-
-    /// What the early end of a lease leads to.
-    fn ended(grant: &super::record::Grant, now: &Now) -> Ended {
-        match grant.kind {
-            LeaseKind::Lock => Ended::Lock,
-            LeaseKind::Claim if grant.last_try => Ended::Claim(AfterTry::Dead(now.wall_ms())),
-            LeaseKind::Claim => Ended::Claim(AfterTry::Now),
-        }
     }
 }
 

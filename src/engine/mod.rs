@@ -42,7 +42,7 @@
 //! | `apply` | carrying an effect out |
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
-//! | `store`, `record`, `status` | the records and what they are made of |
+//! | `store`, `record`, `status`, `ending` | the records and what they are made of |
 //! | `lookup` | from an id to its record, one or many at a time |
 //! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
 //! | `lazy` | parts that are made when they are needed |
@@ -53,6 +53,7 @@ pub mod arena;
 pub mod control;
 pub mod decide;
 pub mod effect;
+pub mod ending;
 pub mod fifo;
 pub mod histogram;
 pub mod index;
@@ -73,6 +74,8 @@ pub mod time;
 pub mod view;
 pub mod wheel;
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

@@ -37,17 +37,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::decide::Env;
-use super::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeGrant,
-    WholeLife,
-};
+use super::effect::{AfterTry, Bytes, Effect, LeaseKind};
 use super::number::Numbers;
 use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::{Duty, Queue};
 use super::record::Place;
 use super::settings::{Defaults, Setting};
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WALL_MS_MAX, WallMs};
+use super::time::{Now, WallMs};
 use super::view::{OrderView, StatValue};
 use super::wheel::{Filed, Wheel};
 use crate::codec;
@@ -76,10 +73,10 @@ impl Queue {
             );
             places.insert(i, record.place());
             let extra = rows.extra(i);
-            let grant = extra.and_then(|extra| extra.grant.as_ref());
-            let retry = extra.is_some_and(|extra| extra.retry.is_some());
-            let dead = extra.is_some_and(|extra| extra.dead_at.is_some())
-                || grant.is_some_and(|grant| grant.kind == LeaseKind::Claim && grant.last_try);
+            let grant = extra.and_then(super::record::Extra::grant);
+            let retry = extra.is_some_and(|extra| extra.retry().is_some());
+            let dead = extra.is_some_and(|extra| extra.dead_at().is_some())
+                || grant.is_some_and(super::record::Grant::is_last_try);
             let open = record.deadline().is_some();
             match record.place() {
                 Place::Deadlines | Place::Drawn => {
@@ -152,7 +149,7 @@ fn check_wheel(wheel: &Wheel, records: &impl Filed, mut show: impl FnMut(u32)) {
 }
 
 /// Ground state as a sorted list.
-fn digest(queue: &Queue) -> Vec<(Vec<Vec<u8>>, Vec<u64>)> {
+pub(super) fn digest(queue: &Queue) -> Vec<(Vec<Vec<u8>>, Vec<u64>)> {
     let mut elements = Vec::new();
     queue.digest(&mut |texts, numbers| {
         elements.push((
@@ -166,11 +163,11 @@ fn digest(queue: &Queue) -> Vec<(Vec<Vec<u8>>, Vec<u64>)> {
 
 /// What a queue saves, each effect encoded, as a set: the order differs between
 /// servers whose passes ran at other times.
-fn saved(queue: &Queue) -> BTreeSet<Vec<u8>> {
+pub(super) fn saved(queue: &Queue) -> BTreeSet<Vec<u8>> {
     let mut all = BTreeSet::new();
     queue.for_each_saved(&mut |effect| {
         let mut blob = Vec::new();
-        codec::encode(effect, &mut blob);
+        codec::encode(effect, &mut blob).unwrap();
         assert!(all.insert(blob), "twice: {effect:?}");
         true
     });
@@ -178,7 +175,7 @@ fn saved(queue: &Queue) -> BTreeSet<Vec<u8>> {
 }
 
 /// A queue loaded from what another one saves.
-fn loaded(queue: &Queue, now: &Now) -> Queue {
+pub(super) fn loaded(queue: &Queue, now: &Now, defaults: &Defaults) -> Queue {
     let mut writer = codec::ChunkWriter::new();
     let mut copy = Queue::new();
     let mut chunks: Vec<Vec<u8>> = Vec::new();
@@ -189,7 +186,7 @@ fn loaded(queue: &Queue, now: &Now) -> Queue {
     chunks.extend(writer.finish().map(<[u8]>::to_vec));
     for chunk in &chunks {
         for effect in codec::decode_chunk(codec::VERSION, chunk).unwrap() {
-            assert!(copy.replay(now, &effect), "{effect:?}");
+            assert!(copy.replay(now, &effect, defaults), "{effect:?}");
         }
     }
     copy
@@ -198,11 +195,11 @@ fn loaded(queue: &Queue, now: &Now) -> Queue {
 // ------------------------------------------------------------------------- dice
 
 /// splitmix64.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     /// The next number.
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -211,17 +208,17 @@ impl Dice {
     }
 
     /// A number below `end`.
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// True in `of_thousand` of a thousand cases.
-    fn chance(&mut self, of_thousand: u64) -> bool {
+    pub(super) fn chance(&mut self, of_thousand: u64) -> bool {
         self.below(1000) < of_thousand
     }
 
     /// One of a few.
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 }
@@ -237,6 +234,10 @@ struct MGrant {
     owner: Vec<u8>,
     /// Its number.
     fence: u64,
+    /// When it was made, the moment its cap counts from.
+    made: u64,
+    /// When it was made or renewed, the moment its end counts from.
+    since: u64,
     /// When it ends, as stored.
     end: u64,
     /// When it ends by the monotonic clock of each server.
@@ -251,6 +252,19 @@ struct MGrant {
     last_try: bool,
     /// Whether its lapse was announced.
     said: bool,
+}
+
+/// How a record of the model was finished.
+#[derive(Clone, Debug)]
+struct MEnding {
+    /// When.
+    at: u64,
+    /// The deadline it had.
+    deadline: Option<u64>,
+    /// Tries.
+    attempt: u32,
+    /// Whose lease finished it.
+    owner: Option<Vec<u8>>,
 }
 
 /// A record of the model.
@@ -270,8 +284,12 @@ struct MRecord {
     result: Option<Vec<u8>>,
     /// Tries.
     attempt: u32,
-    /// Retry wait: as stored, and by the monotonic clock of each server.
+    /// Retry wait: its end as stored, and by the monotonic clock of each server.
     retry: Option<(u64, [u64; 2])>,
+    /// Since when it waits.
+    retry_since: u64,
+    /// How it was finished.
+    ending: Option<MEnding>,
     /// Dead mark.
     dead: bool,
     /// Why the last try failed.
@@ -350,6 +368,7 @@ impl MRecord {
         self.retry = None;
         self.dead = false;
         self.error = None;
+        self.ending = None;
         self.announced = false;
     }
 }
@@ -376,8 +395,10 @@ struct Shown {
     rev: u64,
     /// Attempt.
     attempt: u32,
-    /// Owner, kind and fence of the last grant.
-    grant: Option<(Vec<u8>, LeaseKind, u64)>,
+    /// Owner of the last grant, or whose lease finished it.
+    owner: Option<Vec<u8>>,
+    /// Kind and fence of the last grant.
+    grant: Option<(LeaseKind, u64)>,
     /// What is left of the lease, and how often it is held.
     lease: Option<(u64, u32)>,
     /// End of the retry wait.
@@ -390,6 +411,8 @@ struct Shown {
     result: Option<Vec<u8>>,
     /// Error.
     error: Option<Vec<u8>>,
+    /// When it was finished, and the deadline it had then.
+    finished: (Option<u64>, Option<u64>),
 }
 
 impl Shown {
@@ -403,15 +426,18 @@ impl Shown {
             deadline: view.deadline.map(|at| at.0),
             rev: view.rev,
             attempt: view.attempt,
-            grant: view
-                .owner
-                .map(|owner| (owner.to_vec(), view.kind.unwrap(), view.fence)),
+            owner: owned(view.owner),
+            grant: view.kind.map(|kind| (kind, view.fence)),
             lease: view.lease_ms.map(|ms| (ms, view.holds)),
             retry_at: view.retry_at.map(|at| at.0),
             keep_end: view.keep_end.map(|at| at.0),
             payload: owned(view.payload),
             result: owned(view.result),
             error: owned(view.error),
+            finished: (
+                view.finished_at.map(|at| at.0),
+                view.finished_deadline.map(|at| at.0),
+            ),
         }
     }
 
@@ -427,12 +453,19 @@ impl Shown {
             status: record.status.clone(),
             deadline: record.deadline,
             rev: record.rev,
-            attempt: record.attempt,
-            grant: record
-                .grant
-                .as_ref()
-                .map(|grant| (grant.owner.clone(), grant.kind, grant.fence)),
-            lease: live.map(|grant| (left(grant.over[server], now), grant.holds)),
+            attempt: match &record.ending {
+                Some(ending) => ending.attempt,
+                None => record.attempt,
+            },
+            owner: match &record.ending {
+                Some(ending) => ending.owner.clone(),
+                None => record.grant.as_ref().map(|grant| grant.owner.clone()),
+            },
+            grant: record.grant.as_ref().map(|grant| (grant.kind, grant.fence)),
+            lease: live.map(|grant| {
+                let length = grant.end - grant.since;
+                (left(grant.over[server], now).min(length), grant.holds)
+            }),
             retry_at: record
                 .retry
                 .filter(|_| state == State::Retrying)
@@ -441,19 +474,22 @@ impl Shown {
             payload: record.payload.clone(),
             result: record.result.clone(),
             error: record.error.clone(),
+            finished: match &record.ending {
+                Some(ending) => (Some(ending.at), ending.deadline),
+                None => (None, None),
+            },
         })
     }
 }
 
-/// Where a stored moment lies on a server's monotonic clock.
-fn mono_of(end: u64, now: &Now) -> u64 {
+/// Where a stored moment lies on a server's monotonic clock: no further ahead than
+/// what ends there is long.
+fn mono_of(end: u64, length: u64, now: &Now) -> u64 {
     let ceil = now.wall_us.div_ceil(1000);
-    if end > ceil {
-        now.mono_us.div_ceil(1000) + (end - ceil)
-    } else if end <= now.wall_us / 1000 {
+    if end <= now.wall_us / 1000 || length == 0 {
         0
     } else {
-        now.mono_us.div_ceil(1000)
+        now.mono_us.div_ceil(1000) + end.saturating_sub(ceil).min(length)
     }
 }
 
@@ -705,6 +741,11 @@ impl World {
             .unwrap_or_else(|| self.defaults.get(setting))
     }
 
+    /// How many dead orders are kept at most.
+    fn dead_max(&self) -> Option<u64> {
+        Some(self.setting(Setting::DeadMax)).filter(|most| *most > 0)
+    }
+
     /// Whether the queue is paused.
     fn is_paused(&self) -> bool {
         self.pause
@@ -730,7 +771,7 @@ impl World {
             "{effect:?}"
         );
         let mut blob = Vec::new();
-        codec::encode(effect, &mut blob);
+        codec::encode(effect, &mut blob).unwrap();
         let decoded = codec::decode(codec::VERSION, &blob).unwrap();
         assert_eq!(decoded.as_slice(), std::slice::from_ref(effect));
         let mut replicas_events = Vec::new();
@@ -996,7 +1037,7 @@ impl World {
                                     .filter(|r| r.state(&now, active) == State::Dead)
                                     .count();
                                 assert!(
-                                    dead as u64 > self.setting(Setting::DeadMax),
+                                    self.dead_max().is_some_and(|most| dead as u64 > most),
                                     "dropped for no reason"
                                 );
                                 self.count("dead dropped");
@@ -1031,7 +1072,10 @@ impl World {
                 "{n} is still there"
             );
         }
-        assert!(dead <= self.setting(Setting::DeadMax), "too many dead");
+        assert!(
+            self.dead_max().is_none_or(|most| dead <= most),
+            "too many dead"
+        );
     }
 
     // ---- what to ask with
@@ -1356,8 +1400,9 @@ impl World {
         status: Option<Vec<u8>>,
         result: Option<Vec<u8>>,
         keep_ms: Option<u64>,
+        by_holder: bool,
     ) {
-        let rev = self.next_rev(n);
+        let (rev, wall) = (self.next_rev(n), self.wall());
         let keep_ms = keep_ms.unwrap_or_else(|| self.setting(Setting::KeepMs));
         let missing = self.state(n) == State::Missing;
         let old = self
@@ -1368,6 +1413,7 @@ impl World {
         if keep_ms > 0 {
             let keep_end = Some(self.now().wall_us.div_ceil(1000) + keep_ms);
             let status = status.unwrap_or(old.status);
+            let owner = old.grant.filter(|_| by_holder).map(|grant| grant.owner);
             self.records.insert(
                 n,
                 MRecord {
@@ -1376,6 +1422,12 @@ impl World {
                     keep_end,
                     result,
                     fp: old.fp,
+                    ending: Some(MEnding {
+                        at: wall,
+                        deadline: old.deadline,
+                        attempt: old.attempt,
+                        owner,
+                    }),
                     ..MRecord::default()
                 },
             );
@@ -1434,8 +1486,9 @@ impl World {
         } else {
             Outcome::Ok
         };
+        let by_holder = asked.fence.is_some();
         if self.judge(n, decided, outcome, was) {
-            self.finished(n, status, result, keep_ms);
+            self.finished(n, status, result, keep_ms, by_holder);
         }
         n
     }
@@ -1569,6 +1622,7 @@ impl World {
         self.count("claim: some");
         let Effect::Claim {
             owner: granted_to,
+            since,
             end,
             cap,
             grants,
@@ -1591,8 +1645,8 @@ impl World {
             .unwrap_or_else(|| self.setting(Setting::LeaseMs))
             .min(self.defaults.lease_ms_max);
         assert_eq!(
-            (end.0, cap.0),
-            (ceil + lease_ms, ceil + self.defaults.lease_ms_max)
+            (since.0, end.0, cap.0),
+            (ceil, ceil + lease_ms, ceil + self.defaults.lease_ms_max)
         );
         claimable.sort_unstable();
         let mut touched = 0;
@@ -1635,10 +1689,12 @@ impl World {
                 kind: LeaseKind::Claim,
                 owner: owner.to_vec(),
                 fence,
+                made: ceil,
+                since: ceil,
                 end: end.0,
-                over: nows.map(|now| mono_of(end.0, &now)),
+                over: nows.map(|now| mono_of(end.0, end.0 - ceil, &now)),
                 cap: cap.0,
-                cap_over: nows.map(|now| mono_of(cap.0, &now)),
+                cap_over: nows.map(|now| mono_of(cap.0, cap.0 - ceil, &now)),
                 holds: 1,
                 last_try,
                 said: false,
@@ -1682,13 +1738,13 @@ impl World {
                 .unwrap_or(Outcome::Ok),
         };
         if self.judge(n, decided, outcome, was) {
-            self.finished(n, status, result, keep_ms);
+            self.finished(n, status, result, keep_ms, true);
         }
         n
     }
 
-    /// Ends the claim of a record as a failed try.
-    fn fail(&mut self, n: u32, then: AfterTry, rev: u64) {
+    /// Ends the claim of a record as a failed try, or as none.
+    fn fail(&mut self, n: u32, then: AfterTry, rev: u64, untried: bool) {
         let (wall, nows) = (self.wall(), self.nows());
         let was_dead = self.state(n) == State::Dead;
         let record = self.records.get_mut(&n).unwrap();
@@ -1696,9 +1752,14 @@ impl World {
         record.grant = None;
         record.dead = matches!(then, AfterTry::Dead(_));
         record.retry = match then {
-            AfterTry::At(at) => Some((at.0, nows.map(|now| mono_of(at.0, &now)))),
+            AfterTry::At { since, at } => {
+                record.retry_since = since.0;
+                let length = at.0 - since.0;
+                Some((at.0, nows.map(|now| mono_of(at.0, length, &now))))
+            }
             _ => None,
         };
+        record.attempt -= u32::from(untried);
         record.plain = false;
         record.since = wall.max(record.deadline.unwrap());
         // Who was dead and stays so does not die again.
@@ -1720,11 +1781,13 @@ impl World {
             text.truncate(256);
             text
         });
+        let untried = again != Again::Dead && self.dice.chance(300);
         let ask = Nack {
             id: &self.ids[n as usize].clone(),
             fence,
             again,
             error: error.as_deref(),
+            untried,
         };
         let decided = self.ask(|queue, env| queue.decide_nack(env, &ask));
 
@@ -1745,24 +1808,38 @@ impl World {
         let now = self.now();
         let ceil = now.wall_us.div_ceil(1000);
         let said = match &decided.as_ref().unwrap().effect {
-            Some(Effect::Nack { then, .. }) => Some(*then),
+            Some(Effect::Nack {
+                then,
+                untried: said,
+                ..
+            }) => {
+                assert_eq!(*said, untried);
+                Some(*then)
+            }
             _ => None,
         };
         if self.judge(n, decided, outcome, was) {
-            let last_try = grant.unwrap().last_try;
+            let last_try = grant.unwrap().last_try && !untried;
+            let since = WallMs(ceil);
             let then = match again {
                 _ if last_try => AfterTry::Dead(WallMs(self.wall())),
                 Again::Dead => AfterTry::Dead(WallMs(self.wall())),
                 Again::Delay(0) => AfterTry::Now,
-                Again::Delay(ms) => AfterTry::At(WallMs(ceil + ms)),
+                Again::Delay(ms) => AfterTry::At {
+                    since,
+                    at: WallMs(ceil + ms),
+                },
                 Again::Backoff => {
                     let doubled = u128::from(self.setting(Setting::BackoffMs))
-                        * (1 << (self.records[&n].attempt - 1).min(60));
+                        * (1 << (self.records[&n].attempt - u32::from(untried))
+                            .saturating_sub(1)
+                            .min(60));
                     let wait = doubled.min(u128::from(self.setting(Setting::BackoffMsMax))) as u64;
                     let then = said.unwrap();
                     match then {
                         AfterTry::Now => assert_eq!(wait, 0),
-                        AfterTry::At(at) => {
+                        AfterTry::At { since: said, at } => {
+                            assert_eq!(said, since);
                             let waits = at.0 - ceil;
                             assert!(
                                 waits >= 1 && waits.abs_diff(wait) <= wait / 10,
@@ -1776,7 +1853,7 @@ impl World {
             };
             assert_eq!(said, Some(then));
             let rev = self.next_rev(n);
-            self.fail(n, then, rev);
+            self.fail(n, then, rev, untried);
             if let Some(error) = error {
                 self.records.get_mut(&n).unwrap().error = Some(error);
             }
@@ -1819,10 +1896,7 @@ impl World {
             let end = now.wall_us.div_ceil(1000) + wanted.min(left(grant.cap_over[active], &now));
             self.regrant(n, end, None);
             let over = self.records[&n].grant.as_ref().unwrap().over[active];
-            assert!(
-                over <= grant.cap_over[active].max(now.mono_us.div_ceil(1000) + 1),
-                "P5: past its cap"
-            );
+            assert!(over <= grant.cap_over[active], "P5: past its cap");
         }
         n
     }
@@ -1830,17 +1904,24 @@ impl World {
     /// Gives the last grant another end, and another number of holds.
     fn regrant(&mut self, n: u32, end: u64, holds: Option<u32>) {
         let (rev, nows) = (self.next_rev(n), self.nows());
+        let ceil = self.now().wall_us.div_ceil(1000);
         let record = self.records.get_mut(&n).unwrap();
         record.rev = rev;
         let grant = record.grant.as_mut().unwrap();
+        let since = ceil;
+        let cap_over = grant.cap_over;
+        grant.since = since;
         grant.end = end;
-        grant.over = nows.map(|now| mono_of(end, &now));
+        grant.over = nows.map(|now| mono_of(end, end - since, &now));
+        for (over, cap) in grant.over.iter_mut().zip(cap_over) {
+            *over = cap.min(*over);
+        }
         grant.holds = holds.unwrap_or(grant.holds);
     }
 
     /// LOCK.
     fn lock(&mut self) -> u32 {
-        let n = if self.dice.chance(300) {
+        let n = if self.dice.chance(600) {
             self.granted_id()
         } else {
             self.any_id()
@@ -1917,10 +1998,7 @@ impl World {
             self.regrant(n, ceil + wanted, Some(holds));
             let over = self.records[&n].grant.as_ref().unwrap().over[active];
             assert!(over >= grant.over[active], "never shortened");
-            assert!(
-                over <= grant.cap_over[active].max(now.mono_us.div_ceil(1000) + 1),
-                "P5: past its cap"
-            );
+            assert!(over <= grant.cap_over[active], "P5: past its cap");
             return n;
         }
         let cap_ms = max_ms
@@ -1935,6 +2013,7 @@ impl World {
                 id: Bytes::of(&id),
                 owner: Bytes::of(owner),
                 fence,
+                since: WallMs(ceil),
                 end: WallMs(end),
                 cap: WallMs(cap),
                 fp: fp.map(Bytes::of),
@@ -1955,10 +2034,12 @@ impl World {
             kind: LeaseKind::Lock,
             owner: owner.to_vec(),
             fence,
+            made: ceil,
+            since: ceil,
             end,
-            over: nows.map(|now| mono_of(end, &now)),
+            over: nows.map(|now| mono_of(end, end - ceil, &now)),
             cap,
-            cap_over: nows.map(|now| mono_of(cap, &now)),
+            cap_over: nows.map(|now| mono_of(cap, cap - ceil, &now)),
             holds: 1,
             last_try: false,
             said: false,
@@ -2005,7 +2086,7 @@ impl World {
             return n;
         }
         if self.judge(n, decided, outcome, was) {
-            self.release(n, was);
+            self.release(n, was, true);
             self.count("unlock");
         }
         n
@@ -2021,25 +2102,26 @@ impl World {
         let was = self.state(n);
         let outcome = self.end_of_lease(n, fence);
         if self.judge(n, decided, outcome, was) {
-            self.release(n, was);
+            self.release(n, was, false);
             self.count("break");
         }
         n
     }
 
-    /// What is left of an order whose live lease is ended.
-    fn release(&mut self, n: u32, was: State) {
+    /// What is left of an order whose live lease is ended; of a claim, the try counts or
+    /// not.
+    fn release(&mut self, n: u32, was: State, untried: bool) {
         let (wall, rev) = (self.wall(), self.next_rev(n));
         let grant = self.records[&n].grant.clone().unwrap();
         if was == State::Reserved {
             self.records.remove(&n);
         } else if grant.kind == LeaseKind::Claim {
-            let then = if grant.last_try {
+            let then = if grant.last_try && !untried {
                 AfterTry::Dead(WallMs(wall))
             } else {
                 AfterTry::Now
             };
-            self.fail(n, then, rev);
+            self.fail(n, then, rev, untried);
         } else {
             self.seq += 1;
             let seq = self.seq;
@@ -2265,14 +2347,21 @@ impl World {
         let server = &mut self.servers[which];
         server.mono_us = 1_000 * (1 + self.dice.below(1_000_000)) + server.mono_us % 1000;
         let now = server.now();
-        server.queue = loaded(&server.queue, &now);
+        server.queue = loaded(&server.queue, &now, &self.defaults);
+        let lease_ms_max = self.defaults.lease_ms_max;
+        let lock_ms_max = self.setting(Setting::LockMsMax).min(lease_ms_max);
         for record in self.records.values_mut() {
             if let Some(grant) = &mut record.grant {
-                grant.over[which] = mono_of(grant.end, &now);
-                grant.cap_over[which] = mono_of(grant.cap, &now);
+                let most = match grant.kind {
+                    LeaseKind::Claim => lease_ms_max,
+                    LeaseKind::Lock => lock_ms_max,
+                };
+                let left = |end, since| mono_of(end, most.min(end - since), &now);
+                grant.over[which] = left(grant.end, grant.since);
+                grant.cap_over[which] = left(grant.cap, grant.made);
             }
             if let Some((at, over)) = &mut record.retry {
-                over[which] = mono_of(*at, &now);
+                over[which] = mono_of(*at, *at - record.retry_since, &now);
             }
         }
         self.count("restart");
@@ -2349,7 +2438,7 @@ impl World {
         assert_eq!(digest_of_one, digest(&two.queue), "P9: primary and replica");
         let saved_of_one = saved(&one.queue);
         assert_eq!(saved_of_one, saved(&two.queue));
-        let copy = loaded(&one.queue, &one.now());
+        let copy = loaded(&one.queue, &one.now(), &self.defaults);
         copy.check();
         assert_eq!(digest_of_one, digest(&copy), "P9: loaded");
         assert_eq!(saved_of_one, saved(&copy));
@@ -2553,7 +2642,7 @@ impl World {
 }
 
 /// A number from the environment.
-fn from_environment(name: &str) -> Option<u64> {
+pub(super) fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name)
         .ok()
         .map(|text| text.parse().expect("a plain number"))
@@ -2714,251 +2803,4 @@ fn many_orders_without_any_pass() {
         },
         5,
     );
-}
-
-// -------------------------------------------------------------- hostile effects
-
-/// Any effect at all: for orders that are in no such state, with times and numbers
-/// that no decision makes. Such come from a broken file or a forged RESTORE.
-fn any_effect(dice: &mut Dice, wall: u64) -> Effect<'static> {
-    let ids: [&'static [u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
-    let texts: [&'static [u8]; 4] = [b"", b"x", b"unpaid", b"a text of just thirty-two bytes!"];
-    let text = |dice: &mut Dice| Bytes::of(dice.pick(&texts));
-    let maybe = |dice: &mut Dice| dice.chance(500).then(|| Bytes::of(dice.pick(&texts)));
-    let number = |dice: &mut Dice| match dice.below(4) {
-        0 => 1,
-        1 => wall * 1000,
-        2 => super::number::NUMBER_END - 1,
-        _ => 1 + dice.below(wall * 2000),
-    };
-    let moment = |dice: &mut Dice| {
-        WallMs(match dice.below(6) {
-            0 => 0,
-            1 => wall,
-            2 => (1 << 48) - 1,
-            3 => (1 << 48) - 2,
-            _ => wall - 100 + dice.below(200),
-        })
-    };
-    let deadline = |dice: &mut Dice| moment(dice).min(WALL_MS_MAX);
-    let maybe_moment = |dice: &mut Dice| dice.chance(500).then(|| moment(dice));
-    let then = |dice: &mut Dice| match dice.below(3) {
-        0 => AfterTry::Now,
-        1 => AfterTry::At(moment(dice)),
-        _ => AfterTry::Dead(moment(dice)),
-    };
-    let id = Bytes::of(dice.pick(&ids));
-    match dice.below(16) {
-        0 | 1 => Effect::Schedule {
-            id,
-            deadline: deadline(dice),
-            rev: number(dice),
-            status: maybe(dice),
-            payload: maybe(dice),
-            base: dice.pick(&[Base::Fresh, Base::Record, Base::RecordAndLock]),
-        },
-        2 => Effect::Finish {
-            id,
-            rev: number(dice),
-            status: maybe(dice),
-            result: maybe(dice),
-            keep_end: maybe_moment(dice),
-            creates: dice.chance(300),
-            by: dice.pick(&[FinishedBy::Finish, FinishedBy::Ack]),
-        },
-        3 => Effect::Status {
-            id,
-            rev: number(dice),
-            status: text(dice),
-            payload: maybe(dice),
-            ends_grant: dice.chance(300),
-        },
-        4 | 5 => {
-            let grants = (0..dice.below(4))
-                .map(|_| Granted {
-                    id: Bytes::of(dice.pick(&ids)),
-                    fence: number(dice),
-                    attempt: dice.pick(&[1, 2, u32::MAX]),
-                    last_try: dice.chance(300),
-                })
-                .collect();
-            Effect::Claim {
-                owner: Bytes::of(b"me"),
-                end: moment(dice),
-                cap: moment(dice),
-                grants,
-            }
-        }
-        6 => Effect::Nack {
-            id,
-            rev: number(dice),
-            then: then(dice),
-            error: maybe(dice),
-        },
-        7 => Effect::Renew {
-            id,
-            rev: number(dice),
-            end: moment(dice),
-        },
-        8 => Effect::Lock {
-            id,
-            owner: Bytes::of(b"me"),
-            fence: number(dice),
-            end: moment(dice),
-            cap: moment(dice),
-            fp: dice.chance(500).then(|| Bytes::of(b"fp")),
-            creates: dice.chance(300),
-        },
-        9 => Effect::Hold {
-            id,
-            rev: number(dice),
-            holds: dice.pick(&[1, u32::MAX]),
-            end: moment(dice),
-        },
-        10 => Effect::Release {
-            id,
-            rev: number(dice),
-            ended: if dice.chance(500) {
-                Ended::Lock
-            } else {
-                Ended::Claim(then(dice))
-            },
-        },
-        11 => Effect::Forget {
-            ids: vec![id.clone(), id],
-        },
-        12 => Effect::Requeue {
-            rev: number(dice),
-            ids: vec![id.clone(), id],
-        },
-        13 => Effect::Pause {
-            on: dice.chance(300),
-            until: maybe_moment(dice),
-            reason: text(dice),
-        },
-        _ => {
-            let grant = dice.chance(500).then(|| WholeGrant {
-                kind: dice.pick(&[LeaseKind::Claim, LeaseKind::Lock]),
-                owner: Bytes::of(b"me"),
-                fence: number(dice),
-                end: moment(dice),
-                cap: moment(dice),
-                holds: dice.pick(&[1, u32::MAX]),
-                last_try: dice.chance(500),
-            });
-            let life = if dice.chance(300) {
-                WholeLife::Finished {
-                    keep_end: moment(dice),
-                    result: maybe(dice),
-                }
-            } else {
-                WholeLife::Open {
-                    deadline: dice.chance(500).then(|| deadline(dice)),
-                    payload: maybe(dice),
-                    retry_at: maybe_moment(dice),
-                    dead_at: maybe_moment(dice),
-                    attempt: dice.pick(&[0, 1, u32::MAX]),
-                    error: maybe(dice),
-                    grant,
-                }
-            };
-            let fp = dice.chance(300).then(|| Bytes::of(b"fp"));
-            Effect::Restore(Whole {
-                id,
-                status: text(dice),
-                rev: number(dice),
-                fp,
-                life,
-            })
-        }
-    }
-}
-
-#[test]
-fn no_effect_however_absurd_breaks_a_queue() {
-    let seed = from_environment("ORDER_TEST_SEED").unwrap_or(6);
-    let steps = from_environment("ORDER_TEST_STEPS").unwrap_or(200_000);
-    let mut dice = Dice(seed);
-    let mut queue = Queue::new();
-    let defaults = Defaults::default();
-    let (mut wall_us, mut mono_us) = (1_700_000_000_000_000_u64, 5_000_000);
-    for step in 0..steps {
-        let us = dice.below(3_000);
-        mono_us += us;
-        wall_us = if dice.chance(5) {
-            wall_us - dice.below(200_000)
-        } else {
-            wall_us + us
-        };
-        let now = Now { wall_us, mono_us };
-        let effect = any_effect(&mut dice, wall_us / 1000);
-        if dice.chance(500) {
-            queue.apply(&now, &effect, &mut Vec::new());
-        } else {
-            queue.replay(&now, &effect);
-        }
-        match dice.below(12) {
-            0 => {
-                let mut budget = dice.below(5);
-                queue.advance(&now, &mut || {
-                    budget = budget.saturating_sub(1);
-                    budget > 0
-                });
-            }
-            1 => queue.announce(&now, dice.below(5) as usize, &mut Vec::new()),
-            2 => {
-                let mut numbers = Numbers::new();
-                let mut env = Env {
-                    now,
-                    numbers: &mut numbers,
-                    defaults: &defaults,
-                };
-                let pick = if dice.chance(800) {
-                    Pick::Next {
-                        count: 3,
-                        block_ms: None,
-                    }
-                } else {
-                    Pick::Id(b"a")
-                };
-                let ask = Claim {
-                    owner: b"me",
-                    lease_ms: Some(1 + dice.below(50)),
-                    pick,
-                };
-                if let Ok(claimed) = queue.decide_claim(&mut env, &ask, &mut || true) {
-                    for i in &claimed.picks {
-                        assert_eq!(
-                            queue.view_at(&now, *i).unwrap().state,
-                            State::Expired,
-                            "seed {seed}, step {step}"
-                        );
-                    }
-                    if let Some(effect) = claimed.effect {
-                        assert!(queue.apply(&now, &effect, &mut Vec::new()));
-                    }
-                }
-            }
-            3 => {
-                if let Some(effect) = queue.due_forget(&now, &defaults, 2) {
-                    assert!(queue.apply(&now, &effect, &mut Vec::new()), "{effect:?}");
-                }
-            }
-            4 => {
-                queue.next_wake(&now, Duty::All);
-                queue.next(&now, 5);
-                queue.stats(&now, &defaults, (0, 0));
-            }
-            5 if dice.chance(100) => queue.announce_again(),
-            6 if dice.chance(100) => {
-                let before = queue.len();
-                queue = loaded(&queue, &now);
-                assert_eq!(queue.len(), before, "seed {seed}, step {step}");
-            }
-            _ => {}
-        }
-        if step.is_multiple_of(8) {
-            queue.check();
-        }
-    }
 }

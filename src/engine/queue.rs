@@ -40,7 +40,7 @@ use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
 use super::slab::{NIL, allocated};
 use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
-use super::time::{Now, WallMs};
+use super::time::{MOMENT_MAX, Now, WallMs};
 use super::wheel::Wheel;
 use crate::request::State;
 
@@ -197,8 +197,8 @@ struct Wake([u16; 3]);
 impl Wake {
     /// Stands for [`NEVER`].
     const NEVER: Self = Self([u16::MAX; 3]);
-    /// The last wake that is told apart, later than every time in a record.
-    const LAST: u64 = (1 << 48) - 2;
+    /// The last wake that is told apart.
+    const LAST: u64 = MOMENT_MAX;
 
     /// Wall milliseconds, or [`NEVER`].
     const fn of(wall_ms: u64) -> Self {
@@ -423,7 +423,7 @@ impl Queue {
     fn tally_of(&mut self, i: u32) -> Option<&mut u32> {
         let extra = self.store.rows.extra(i)?;
         let has_deadline = self.store.rows.get(i)?.deadline().is_some();
-        Some(match &extra.grant {
+        Some(match extra.grant() {
             None => &mut self.busy.tally.retrying,
             Some(_) if !has_deadline => &mut self.busy.tally.reserved,
             Some(grant) if grant.kind == LeaseKind::Claim => &mut self.busy.tally.claims,
@@ -445,12 +445,12 @@ impl Queue {
         };
         let (deadline, keep_end) = (record.deadline(), record.keep_end());
         let extra = self.store.rows.extra(i);
-        let leased = extra.is_some_and(|extra| extra.grant.is_some());
-        let dead = extra.is_some_and(|extra| extra.dead_at.is_some());
-        let retrying = extra.is_some_and(|extra| extra.retry.is_some());
+        let leased = extra.is_some_and(|extra| extra.grant().is_some());
+        let dead = extra.is_some_and(|extra| extra.dead_at().is_some());
+        let retrying = extra.is_some_and(|extra| extra.retry().is_some());
         if keep_end.is_some() || (deadline.is_none() && !leased) {
             self.file_keep(i);
-        } else if leased || (retrying && !dead) {
+        } else if leased || retrying {
             self.stand(i, Place::Leases);
             if let Some(count) = self.tally_of(i) {
                 *count = count.saturating_add(1);
@@ -460,10 +460,9 @@ impl Queue {
                 .insert(&mut ByLease(&mut self.store.rows), i);
             let mono = self.store.rows.extra(i).and_then(|extra| {
                 extra
-                    .grant
-                    .as_ref()
+                    .grant()
                     .map(|grant| grant.end_mono)
-                    .or(extra.retry.map(|r| r.mono))
+                    .or(extra.retry().map(|retry| retry.mono))
             });
             if let Some(mono) = mono {
                 self.hint_at(now.wall_ms().plus(mono.left(now)));
@@ -608,12 +607,12 @@ impl Queue {
         let Some(extra) = self.store.rows.extra(i) else {
             return;
         };
-        let retry_at = extra.retry.map(|retry| retry.at);
-        let Some(grant) = &extra.grant else {
+        let retry_at = extra.retry().map(|retry| retry.at);
+        let Some(grant) = extra.grant() else {
             self.file_returned(i, retry_at.unwrap_or_default());
             return;
         };
-        let (kind, end, last_try) = (grant.kind, grant.end, grant.last_try);
+        let (end, last_try) = (grant.end, grant.is_last_try());
         let Some(deadline) = deadline else {
             // A reserved id lives and dies with its lock.
             self.busy.lapsed = true;
@@ -623,7 +622,7 @@ impl Queue {
         };
         self.busy.lapsed = true;
         self.busy.meters.lapsed += 1;
-        if kind == LeaseKind::Claim && last_try {
+        if last_try {
             self.busy.meters.dead += 1;
             self.file_dead(i);
         } else if end < deadline || !deadline.is_due(now) {
@@ -871,7 +870,10 @@ impl Queue {
         handles.retain(|i| self.store.rows.state(*i, now) == State::Missing);
         if handles.is_empty() {
             let dead_max = self.setting(Setting::DeadMax, defaults);
-            let too_many = (self.busy.dead.len() as u64).saturating_sub(dead_max);
+            let too_many = match dead_max {
+                0 => 0,
+                most => (self.busy.dead.len() as u64).saturating_sub(most),
+            };
             let count = usize::try_from(too_many).unwrap_or(usize::MAX).min(max);
             handles.extend(self.busy.dead.iter(&self.store.rows).take(count));
         }

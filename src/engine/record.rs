@@ -1,7 +1,7 @@
 //! The record of one order, in 28 bytes, and what most orders do not need.
 //!
 //! ```text
-//! head      | deadline or keep end, 48 bits | flags 5 | place 3 | free 8 |
+//! head      | deadline or keep end, 48 bits | flags 5 | place 3 | flag 1 | free 7 |
 //! mark      | rev, 52 bits | status code, 12 bits                        |
 //! prev next | the list or wheel slot the record stands in                |
 //! body      | handle of its bytes, or of its `Extra`                     |
@@ -10,7 +10,8 @@
 //! Id and payload lie together in one block of the arena:
 //! `[id length u8] ([payload length, 1 to 4 bytes]) [id] [payload]`, the length
 //! of the payload only where there is one. Of a finished order the payload is
-//! gone and its place is taken by the result.
+//! gone and its place is taken by the result; behind it stands how the order was
+//! finished ([`ending`](super::ending)).
 //!
 //! A record that was ever leased, handed back, given up or fingerprinted has an
 //! [`Extra`]; its `body` is then the handle of the extra, which has the handle of
@@ -25,13 +26,10 @@ use std::sync::Arc;
 
 use super::effect::LeaseKind;
 use super::slab::{NIL, Vacant, allocated};
-use super::time::{MonoMs, WallMs};
+use super::time::{MOMENT_MAX, MonoMs, Now, WallMs};
 
 /// The 48-bit value for "no time".
-const TIME_NONE: u64 = (1 << 48) - 1;
-/// The largest time a record can hold; later ones are held as this one (the
-/// year 10889).
-const TIME_MAX: u64 = TIME_NONE - 1;
+const TIME_NONE: u64 = MOMENT_MAX + 1;
 
 /// Finish mark: the time is a keep end.
 const FINISHED: u64 = 1 << 11;
@@ -43,6 +41,8 @@ const SECOND: u64 = 1 << 13;
 const ANNOUNCED: u64 = 1 << 14;
 /// It came into its list by the lapse of a claim.
 const LAPSED: u64 = 1 << 15;
+/// Its bytes end with an [`Ending`](super::ending::Ending): it is finished.
+const ENDING: u64 = 1 << 7;
 
 /// Lowest bit of the place.
 const PLACE_SHIFT: u32 = 8;
@@ -162,6 +162,16 @@ impl Record {
         self.has(LAPSED)
     }
 
+    /// Whether its bytes end with how it was finished.
+    pub const fn has_ending(&self) -> bool {
+        self.has(ENDING)
+    }
+
+    /// Sets [`Record::has_ending`].
+    pub const fn set_ending(&mut self, on: bool) {
+        self.put(ENDING, on);
+    }
+
     /// Sets [`Record::has_extra`].
     pub const fn set_extra(&mut self, on: bool) {
         self.put(EXTRA, on);
@@ -195,8 +205,8 @@ impl Record {
     /// Replaces the 48 bits of time.
     const fn set_time(&mut self, time: Option<WallMs>) {
         let time = match time {
-            Some(WallMs(ms)) if ms < TIME_MAX => ms,
-            Some(_) => TIME_MAX,
+            Some(WallMs(ms)) if ms < MOMENT_MAX => ms,
+            Some(_) => MOMENT_MAX,
             None => TIME_NONE,
         };
         self.head = (self.head & ((1 << TIME_SHIFT) - 1)) | (time << TIME_SHIFT);
@@ -274,13 +284,18 @@ pub struct Grant {
     pub owner: Arc<[u8]>,
     /// Its number.
     pub fence: u64,
-    /// When it ends, as stored and shown.
+    /// When it was made, the moment its cap counts from; 0: not known.
+    pub made: WallMs,
+    /// When it was made or last renewed, the moment its end counts from; 0: not
+    /// known.
+    pub since: WallMs,
+    /// When it ends, as stored and replicated.
     pub end: WallMs,
-    /// What renewals can not pass.
+    /// What renewals cannot pass.
     pub cap: WallMs,
     /// When it ends, as this process judges it.
     pub end_mono: MonoMs,
-    /// What renewals can not pass, as this process judges it.
+    /// What renewals cannot pass, as this process judges it.
     pub cap_mono: MonoMs,
     /// When it was made, monotonic microseconds; for the meters. After a load:
     /// the time of the load.
@@ -296,13 +311,46 @@ pub struct Grant {
     pub has_name: bool,
 }
 
-/// End of a retry wait on both clocks.
+impl Grant {
+    /// What is left of the lease, milliseconds, as its holder is told: never more
+    /// than it was granted or renewed for. 0 once it is over, at least 1 before.
+    pub fn left(&self, now: &Now) -> u64 {
+        self.end_mono
+            .left(now)
+            .min(self.end.length_since(self.since))
+    }
+
+    /// Whether a lapse of it is final: it was the last try of a claim.
+    pub const fn is_last_try(&self) -> bool {
+        self.last_try && matches!(self.kind, LeaseKind::Claim)
+    }
+}
+
+/// A retry wait, its end on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
-    /// As stored and shown.
+    /// When it began; 0: not known.
+    pub since: WallMs,
+    /// When it ends, as stored and shown.
     pub at: WallMs,
-    /// As this process judges it.
+    /// When it ends, as this process judges it.
     pub mono: MonoMs,
+}
+
+/// What the last grant of an order has come to. One at a time: a grant is gone
+/// when its holder hands the order back, and a retry wait or death is gone with the
+/// next grant.
+#[derive(Clone, Debug, Default)]
+pub enum Phase {
+    /// Never leased, or all of it is over and forgotten.
+    #[default]
+    Plain,
+    /// The last grant, live or over.
+    Granted(Grant),
+    /// Handed back, and offered again after a wait.
+    Retrying(Retry),
+    /// Given up, since when.
+    Dead(WallMs),
 }
 
 /// What most orders do not have.
@@ -312,12 +360,8 @@ pub struct Extra {
     pub bytes: u32,
     /// Tries since the deadline was last set. In a vacant slot: the next one.
     pub attempt: u32,
-    /// The last grant.
-    pub grant: Option<Grant>,
-    /// The retry wait.
-    pub retry: Option<Retry>,
-    /// Dead mark: since when.
-    pub dead_at: Option<WallMs>,
+    /// What the last grant has come to.
+    pub phase: Phase,
     /// Since when an order of the list `Returned` has been claimable. Derived.
     pub ready_at: WallMs,
     /// Why the last try failed.
@@ -335,9 +379,7 @@ impl Extra {
         Self {
             bytes,
             attempt: 0,
-            grant: None,
-            retry: None,
-            dead_at: None,
+            phase: Phase::Plain,
             ready_at: WallMs(0),
             error: None,
             fp: None,
@@ -345,12 +387,42 @@ impl Extra {
         }
     }
 
+    /// The last grant, live or over.
+    pub const fn grant(&self) -> Option<&Grant> {
+        match &self.phase {
+            Phase::Granted(grant) => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// The last grant, to change.
+    pub const fn grant_mut(&mut self) -> Option<&mut Grant> {
+        match &mut self.phase {
+            Phase::Granted(grant) => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// The retry wait, ahead or over.
+    pub const fn retry(&self) -> Option<&Retry> {
+        match &self.phase {
+            Phase::Retrying(retry) => Some(retry),
+            _ => None,
+        }
+    }
+
+    /// Since when it has been given up.
+    pub const fn dead_at(&self) -> Option<WallMs> {
+        match self.phase {
+            Phase::Dead(at) => Some(at),
+            _ => None,
+        }
+    }
+
     /// Whether nothing is in it that could not be said without it.
     pub const fn is_idle(&self) -> bool {
         self.attempt == 0
-            && self.grant.is_none()
-            && self.retry.is_none()
-            && self.dead_at.is_none()
+            && matches!(self.phase, Phase::Plain)
             && self.error.is_none()
             && self.fp.is_none()
             && self.status.is_none()
@@ -361,7 +433,7 @@ impl Extra {
         /// What is before the bytes of a shared text.
         const COUNTS: usize = 2 * size_of::<usize>();
         let text = |text: &Option<Box<[u8]>>| text.as_ref().map_or(0, |text| allocated(text.len()));
-        let named = self.grant.as_ref().filter(|grant| grant.has_name);
+        let named = self.grant().filter(|grant| grant.has_name);
         text(&self.error)
             + text(&self.fp)
             + text(&self.status)
@@ -386,6 +458,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_leased_order_has_beside_its_record_is_160_bytes() {
+        assert!(size_of::<Extra>() <= 160, "{}", size_of::<Extra>());
+    }
+
+    #[test]
     fn a_record_is_28_bytes_and_keeps_its_fields_apart() {
         assert_eq!(size_of::<Record>(), 28);
         let mut record = Record::new(7);
@@ -408,7 +485,7 @@ mod tests {
         record.set_finished(WallMs(u64::MAX));
         assert_eq!(
             (record.deadline(), record.keep_end()),
-            (None, Some(WallMs(TIME_MAX)))
+            (None, Some(WallMs(MOMENT_MAX)))
         );
         record.set_deadline(None);
         assert_eq!((record.deadline(), record.keep_end()), (None, None));

@@ -6,10 +6,13 @@
 //! scheduled, so that ties survive. Nothing is left out, also not what already
 //! reads as missing: loading must give equal ground state on every server.
 
-use super::effect::{Bytes, Effect, Whole, WholeGrant, WholeLife};
+use super::effect::{
+    Bytes, Effect, Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+};
 use super::fifo::Linked;
 use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
+use super::record::Phase;
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
 
@@ -84,27 +87,24 @@ impl Queue {
             Some(keep_end) => WholeLife::Finished {
                 keep_end,
                 result: second,
+                ending: self.store.ending(i).map(|ending| WholeEnding {
+                    at: ending.at,
+                    deadline: ending.deadline,
+                    attempt: ending.attempt,
+                    holder: ending.holder.map(|(kind, owner)| WholeHolder {
+                        kind,
+                        owner: Bytes::of(owner),
+                    }),
+                }),
             },
             None => WholeLife::Open {
                 deadline: record.deadline(),
                 payload: second,
-                retry_at: extra.and_then(|extra| extra.retry).map(|retry| retry.at),
-                dead_at: extra.and_then(|extra| extra.dead_at),
                 attempt: extra.map_or(0, |extra| extra.attempt),
                 error: extra
                     .and_then(|extra| extra.error.as_deref())
                     .map(Bytes::of),
-                grant: extra
-                    .and_then(|extra| extra.grant.as_ref())
-                    .map(|grant| WholeGrant {
-                        kind: grant.kind,
-                        owner: Bytes::of(&grant.owner),
-                        fence: grant.fence,
-                        end: grant.end,
-                        cap: grant.cap,
-                        holds: grant.holds,
-                        last_try: grant.last_try,
-                    }),
+                phase: extra.map_or(WholePhase::Plain, |extra| whole_phase(&extra.phase)),
             },
         };
         Some(Whole {
@@ -114,5 +114,28 @@ impl Queue {
             fp: extra.and_then(|extra| extra.fp.as_deref()).map(Bytes::of),
             life,
         })
+    }
+}
+
+/// What the last grant has come to, as it is saved.
+fn whole_phase(phase: &Phase) -> WholePhase<'_> {
+    match phase {
+        Phase::Plain => WholePhase::Plain,
+        Phase::Retrying(retry) => WholePhase::Retrying {
+            since: retry.since,
+            at: retry.at,
+        },
+        Phase::Dead(at) => WholePhase::Dead(*at),
+        Phase::Granted(grant) => WholePhase::Granted(WholeGrant {
+            kind: grant.kind,
+            owner: Bytes::of(&grant.owner),
+            fence: grant.fence,
+            made: grant.made,
+            since: grant.since,
+            end: grant.end,
+            cap: grant.cap,
+            holds: grant.holds,
+            last_try: grant.last_try,
+        }),
     }
 }

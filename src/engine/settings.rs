@@ -5,7 +5,7 @@
 //! order that is already there.
 
 use super::slab::allocated;
-use crate::request::STATUS_BYTES_MAX;
+use crate::request::{STATUS_BYTES_MAX, decimal};
 
 /// A numeric setting of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ pub enum Setting {
     KeepMs,
     /// How many claims may be live at once; 0: no limit.
     MaxLeased,
-    /// How many dead orders are kept; the oldest are dropped.
+    /// How many dead orders are kept, the oldest are dropped; 0: no limit.
     DeadMax,
 }
 
@@ -60,12 +60,17 @@ impl Setting {
         match self {
             Self::LeaseMs => 30_000,
             Self::LockMsMax => 600_000,
-            Self::MaxAttempts => 16,
+            // So that two hours without the closers' database leave no order dead:
+            // at a minute of backoff these are four hours of tries that fail at once,
+            // and two hours and five minutes of closers that die with a lease of
+            // `LeaseMs` each.
+            Self::MaxAttempts => 250,
             Self::BackoffMs => 1_000,
             Self::BackoffMsMax => 60_000,
             Self::KeepMs => 86_400_000,
-            Self::MaxLeased => 0,
-            Self::DeadMax => 10_000,
+            // A dead order is an unpaid one whose stock is still out: none is dropped
+            // unless somebody asks for it.
+            Self::MaxLeased | Self::DeadMax => 0,
         }
     }
 
@@ -80,6 +85,12 @@ impl Setting {
             Self::KeepMs => (0, 10 * YEAR_MS),
             Self::DeadMax => (0, 100_000_000),
         }
+    }
+
+    /// The value that this text stands for: plain decimal, in the setting's range.
+    pub fn value(self, text: &[u8]) -> Option<u64> {
+        let (min, max) = self.range();
+        decimal(text).filter(|value| (min..=max).contains(value))
     }
 
     /// The setting of this name, in any case.
@@ -154,6 +165,24 @@ pub fn is_transitions(text: &[u8]) -> bool {
     text.len() <= TRANSITIONS_BYTES_MAX && text.split(|byte| *byte == b' ').all(is_change)
 }
 
+/// The name of a setting as it is kept, whatever case it is given in; `None` if there
+/// is no such setting.
+pub fn setting_name(name: &[u8]) -> Option<&'static [u8]> {
+    if name.eq_ignore_ascii_case(TRANSITIONS) {
+        return Some(TRANSITIONS);
+    }
+    Setting::from_name(name).map(|setting| setting.name().as_bytes())
+}
+
+/// Whether the setting of this name can have this value: a plain decimal in its
+/// range, or a list of changes of status.
+pub fn is_value(name: &[u8], value: &[u8]) -> bool {
+    match Setting::from_name(name) {
+        Some(setting) => setting.value(value).is_some(),
+        None => name.eq_ignore_ascii_case(TRANSITIONS) && is_transitions(value),
+    }
+}
+
 impl Own {
     /// The own value of a setting.
     pub fn get(&self, setting: Setting) -> Option<u64> {
@@ -181,10 +210,7 @@ impl Own {
         };
         let value = match value {
             None => None,
-            Some(text) => match std::str::from_utf8(text)
-                .ok()
-                .and_then(|text| text.parse().ok())
-            {
+            Some(text) => match setting.value(text) {
                 Some(value) => Some(value),
                 None => return false,
             },

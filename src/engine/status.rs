@@ -46,6 +46,16 @@ pub struct Statuses {
 }
 
 impl Statuses {
+    /// None yet. Allocates nothing.
+    pub const fn new() -> Self {
+        Self {
+            short: [0; SHORT_BYTES],
+            short_len: 0,
+            short_records: 0,
+            more: None,
+        }
+    }
+
     /// The status in place; empty where there is none.
     fn short(&self) -> &[u8] {
         if self.short_records == 0 {

@@ -5,11 +5,12 @@ use std::hint::black_box;
 
 use super::arena::Arena;
 use super::effect::LeaseKind;
+use super::ending::{self, Ending, Written};
 use super::fifo::Linked;
 use super::index::Hashed;
 use super::lazy::{Blank, Lazy};
 use super::lookup::{Lookup, hash_of_id};
-use super::record::{Extra, Grant, Record};
+use super::record::{Extra, Grant, Phase, Record};
 use super::slab::{NIL, Slab};
 use super::status::{OWN, Statuses};
 use super::time::{Now, WallMs};
@@ -40,6 +41,8 @@ struct Extras {
     slab: Slab<Extra>,
     /// Heap bytes of what they hold.
     boxed_bytes: usize,
+    /// The closers that finished orders which are kept.
+    owners: Statuses,
 }
 
 impl Blank for Extras {
@@ -47,6 +50,7 @@ impl Blank for Extras {
         static BLANK: Extras = Extras {
             slab: Slab::new(),
             boxed_bytes: 0,
+            owners: Statuses::new(),
         };
         &BLANK
     }
@@ -134,7 +138,7 @@ impl Rows {
     /// The last grant of a record.
     #[inline]
     pub fn grant(&self, i: u32) -> Option<&Grant> {
-        self.extra(i)?.grant.as_ref()
+        self.extra(i)?.grant()
     }
 
     /// Id and second part (payload, or result when finished).
@@ -149,6 +153,15 @@ impl Rows {
     #[inline]
     pub fn id(&self, i: u32) -> &[u8] {
         self.parts(i).0
+    }
+
+    /// What stands behind id and second part: how a finished order was finished.
+    fn ending(&self, i: u32) -> Option<&[u8]> {
+        let record = self.slab.get(i).filter(|record| record.has_ending())?;
+        let block = self.arena.get(self.bytes_of(record));
+        let (id, second) = split_block(block, record.has_second());
+        let second_len = second.map_or(0, |second| length_bytes(second.len()).1 + second.len());
+        block.get(1 + id.len() + second_len..)
     }
 
     /// Whether there is such a record and it has this id.
@@ -202,24 +215,19 @@ impl Rows {
         if record.has_extra()
             && let Some(extra) = self.extras.slab.get(record.body)
         {
-            let ended_last_try = match &extra.grant {
-                Some(grant) if !grant.end_mono.is_over(now) => {
+            match &extra.phase {
+                Phase::Granted(grant) if !grant.end_mono.is_over(now) => {
                     return if deadline.is_some() {
                         State::Leased
                     } else {
                         State::Reserved
                     };
                 }
-                Some(grant) => grant.kind == LeaseKind::Claim && grant.last_try,
-                None => false,
-            };
-            if deadline.is_some() {
-                if ended_last_try || extra.dead_at.is_some() {
-                    return State::Dead;
-                }
-                if extra.retry.is_some_and(|retry| !retry.mono.is_over(now)) {
-                    return State::Retrying;
-                }
+                _ if deadline.is_none() => {}
+                Phase::Granted(grant) if grant.is_last_try() => return State::Dead,
+                Phase::Dead(_) => return State::Dead,
+                Phase::Retrying(retry) if !retry.mono.is_over(now) => return State::Retrying,
+                Phase::Granted(_) | Phase::Retrying(_) | Phase::Plain => {}
             }
         }
         match deadline {
@@ -372,10 +380,9 @@ fn filed_lease(rows: &Rows, i: u32) -> u64 {
     rows.extra(i)
         .and_then(|extra| {
             extra
-                .grant
-                .as_ref()
+                .grant()
                 .map(|grant| grant.end_mono)
-                .or(extra.retry.map(|retry| retry.mono))
+                .or(extra.retry().map(|retry| retry.mono))
         })
         .map_or(0, |mono| mono.0)
 }
@@ -473,6 +480,7 @@ impl Store {
 
     /// Removes a record, which must stand in no list. O(1).
     pub fn remove(&mut self, i: u32) {
+        self.forget_ending(i);
         self.clear_extra(i);
         self.set_status(i, b"");
         if let Some(lookup) = &mut self.lookup {
@@ -519,42 +527,87 @@ impl Store {
         }
     }
 
-    /// Replaces the second part of a record's bytes. The id stays. On failure
-    /// (store full) the second part is gone and the id stays.
-    pub fn set_second(&mut self, i: u32, second: Option<&[u8]>) {
-        let Some(record) = self.rows.slab.get(i) else {
-            return;
-        };
-        if !record.has_second() && second.is_none() {
-            return;
+    /// Replaces the second part of a record's bytes; how it was finished is gone. False
+    /// where the store is full: then there is no second part any more.
+    pub fn set_second(&mut self, i: u32, second: Option<&[u8]>) -> bool {
+        let is_bare = |record: &Record| !record.has_second() && !record.has_ending();
+        if second.is_none() && self.rows.slab.get(i).is_none_or(is_bare) {
+            return true;
         }
+        self.set_bytes(i, second, None)
+    }
+
+    /// Sets what came of a finished order, and how it was finished where that is
+    /// known. False where the store is full: then neither is kept.
+    pub fn set_result(
+        &mut self,
+        i: u32,
+        result: Option<&[u8]>,
+        ending: Option<&Ending<'_>>,
+    ) -> bool {
+        self.set_bytes(i, result, ending)
+    }
+
+    /// How a finished order was finished, where that is known.
+    pub fn ending(&self, i: u32) -> Option<Ending<'_>> {
+        Some(ending::read(self.rows.ending(i)?, &self.rows.extras.owners))
+    }
+
+    /// Gives back what the ending of a record holds of the table of owners.
+    fn forget_ending(&mut self, i: u32) {
+        let code = self.rows.ending(i).and_then(ending::code);
+        if let Some(code) = code {
+            self.rows.extras.owners.release(code);
+        }
+    }
+
+    /// Replaces what stands behind the id of a record. The new block is there before
+    /// the old one goes; where there is no room for it, the old one is cut to the id.
+    fn set_bytes(&mut self, i: u32, second: Option<&[u8]>, ending: Option<&Ending<'_>>) -> bool {
+        self.forget_ending(i);
+        let Some(record) = self.rows.slab.get(i) else {
+            return false;
+        };
         let old = self.rows.bytes_of(record);
-        let id = self.rows.id(i);
         // Ids are at most 255 bytes: a copy on the stack frees the arena.
         let mut copy = [0_u8; 255];
+        let id = self.rows.id(i);
         let len = id.len().min(copy.len());
         if let (Some(to), Some(from)) = (copy.get_mut(..len), id.get(..len)) {
             to.copy_from_slice(from);
         }
         let id = copy.get(..len).unwrap_or(&[]);
-        self.rows.arena.remove(old);
         let head = [len as u8];
-        let made = second
-            .filter(|second| second.len() <= SECOND_BYTES_MAX)
-            .and_then(|second| {
-                let (bytes, used) = length_bytes(second.len());
-                self.rows
-                    .arena
-                    .insert(&[&head, bytes.get(..used)?, id, second])
-            });
-        let has_second = made.is_some();
-        let handle = made
-            .or_else(|| self.rows.arena.insert(&[&head, id]))
-            .unwrap_or(NIL);
+        let written = ending.map(|ending| {
+            let code = match ending.holder {
+                Some((LeaseKind::Claim, owner)) => self.rows.extras.owners.acquire(owner),
+                _ => OWN,
+            };
+            Written::of(ending, code)
+        });
+        let tail = written.as_ref().map_or(&[][..], Written::bytes);
+        let (length, used) = length_bytes(second.map_or(0, <[u8]>::len));
+        let length = second.and(length.get(..used)).unwrap_or(&[]);
+        let fits = second.is_none_or(|second| second.len() <= SECOND_BYTES_MAX);
+        let parts = [&head[..], length, id, second.unwrap_or(&[]), tail];
+        let made = fits.then(|| self.rows.arena.insert(&parts)).flatten();
+        if made.is_some() {
+            self.rows.arena.remove(old);
+        } else {
+            if let Some(code) = ending::code(tail) {
+                self.rows.extras.owners.release(code);
+            }
+            let block = self.rows.arena.get_mut(old);
+            for (to, from) in block.iter_mut().zip(head.iter().chain(id)) {
+                *to = *from;
+            }
+        }
+        let handle = made.unwrap_or(old);
         let Some(record) = self.rows.slab.get_mut(i) else {
-            return;
+            return false;
         };
-        record.set_second(has_second);
+        record.set_second(second.is_some() && made.is_some());
+        record.set_ending(ending.is_some() && made.is_some());
         if record.has_extra() {
             let at = record.body;
             if let Some(extra) = self.rows.extras.slab.get_mut(at) {
@@ -563,6 +616,7 @@ impl Store {
         } else {
             record.body = handle;
         }
+        made.is_some()
     }
 
     /// Changes the rare parts of a record, making them where there are none and
@@ -642,6 +696,7 @@ impl Store {
             + self.rows.extras.boxed_bytes
             + self.lookup.as_ref().map_or(0, |lookup| lookup.bytes())
             + self.statuses.bytes()
+            + self.rows.extras.owners.bytes()
     }
 }
 

@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use super::control::Swept;
 use super::decide::{CLAIM_BYTES_MAX, Env};
 use super::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife,
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife, WholePhase,
 };
 use super::number::{FOREIGN_AHEAD_US_MAX, NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, Outcome};
@@ -32,6 +32,10 @@ use super::view::{OrderView, StatValue};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{Configure, Limits, Request, Scan, State, Verb, glob, parse};
+
+mod endings;
+mod lengths;
+mod untried;
 
 // ------------------------------------------------------------------- the bench
 
@@ -125,7 +129,7 @@ impl Bench {
         let mut events = Vec::new();
         assert!(self.queue.apply(&now, effect, &mut events), "{effect:?}");
         let mut blob = Vec::new();
-        codec::encode(effect, &mut blob);
+        codec::encode(effect, &mut blob).unwrap();
         let decoded = codec::decode(codec::VERSION, &blob).unwrap();
         assert_eq!(decoded.as_slice(), std::slice::from_ref(effect));
         let mut replicas_events = Vec::new();
@@ -157,7 +161,7 @@ impl Bench {
         self.mono_us -= 1_000; // Another process has another monotonic clock ...
         for chunk in &chunks {
             for effect in codec::decode(codec::VERSION, chunk).unwrap() {
-                assert!(loaded.replay(&self.now(), &effect));
+                assert!(loaded.replay(&self.now(), &effect, &self.defaults));
             }
         }
         assert_eq!(digest(&self.queue), digest(&loaded));
@@ -166,15 +170,12 @@ impl Bench {
         let (wall_us, now) = (self.wall_us, self.mono_us + 1_000);
         let mut again = Queue::new();
         self.mono_us = now;
-        self.queue.for_each_saved(&mut |effect| {
-            again.replay(
-                &Now {
-                    wall_us,
-                    mono_us: now,
-                },
-                effect,
-            )
-        });
+        let now = Now {
+            wall_us,
+            mono_us: now,
+        };
+        self.queue
+            .for_each_saved(&mut |effect| again.replay(&now, effect, &self.defaults));
         self.queue = again;
     }
 
@@ -527,6 +528,12 @@ impl Bench {
         if let Some(at) = view.keep_end {
             add("keep:", Self::at(at));
         }
+        if let Some(at) = view.finished_at {
+            add("at:", Self::at(at));
+        }
+        if let Some(deadline) = view.finished_deadline {
+            add("of:", Self::at(deadline));
+        }
         for (name, text) in [
             ("payload:", view.payload),
             ("result:", view.result),
@@ -721,7 +728,7 @@ const LEASES: &str = "
 | reserved, lock live | – | OK | STALE | STATE | STALE | BUSY | HELD | OK | STALE | OK | STALE | OK | LEASED |
 | scheduled, never leased | – | STALE | STALE | STALE | STALE | OK | OK | GONE | GONE | GONE | GONE | GONE | OK |
 | expired, never leased | granted | STALE | STALE | STALE | STALE | EXPIRED | EXPIRED | GONE | GONE | GONE | GONE | GONE | OK |
-| leased by claim | – | OK | STALE | OK (dead if last try) | STALE | BUSY | BUSY | OK | STALE | OK, as NACK DELAY 0 | STALE | OK, a failed try | LEASED |
+| leased by claim | – | OK | STALE | OK (dead if last try) | STALE | BUSY | BUSY | OK | STALE | OK, as NACK DELAY 0 UNTRIED | STALE | OK, a failed try | LEASED |
 | leased by lock, deadline ahead | – | OK | STALE | STATE | STALE | BUSY | HELD | OK | STALE | OK or HELD | STALE | OK | LEASED |
 | leased by lock, deadline passed | – | OK | STALE | STATE | STALE | BUSY, then EXPIRED | HELD | OK | STALE | OK or HELD | STALE | OK | LEASED |
 | lock lapsed, deadline ahead | – | OK | STALE | STATE | STALE | OK | OK, new fence | GONE | STALE | GONE | STALE | GONE | OK |
@@ -1027,8 +1034,11 @@ fn check_cell(
     if cell.contains("new fence") && was != State::Missing {
         assert!(fence > last, "{what}: {fence}");
     }
-    if cell.contains("as NACK DELAY 0") || cell.contains("a failed try") {
+    if cell.contains("a failed try") {
         assert_eq!((state, fence, attempt), (State::Expired, 0, 1), "{what}");
+    }
+    if cell.contains("as NACK DELAY 0 UNTRIED") {
+        assert_eq!((state, fence, attempt), (State::Expired, 0, 0), "{what}");
     }
     if cell.contains("attempt 0") {
         assert_eq!((state, fence, attempt), (State::Expired, 0, 0), "{what}");
@@ -1799,7 +1809,11 @@ fn a_reserved_id_lives_and_dies_with_its_lock() {
             "OK reserved>finished",
         ),
         (2.0, "SCHEDULE a PX 500 STATUS unpaid", "FINISHED finished"),
-        (2.0, "GET a", "finished status:paid keep:+86400001 result:r"),
+        (
+            2.0,
+            "GET a",
+            "finished status:paid owner:me keep:+86400001 at:+1 result:r",
+        ),
     ]);
 }
 
@@ -1934,7 +1948,7 @@ fn a_request_is_done_once_however_often_it_comes() {
         (
             20.0,
             "GET 1001:3:pay",
-            "finished status:done keep:+86400010 result:receipt",
+            "finished status:done owner:w1 keep:+86400010 at:+10 result:receipt",
         ),
         (86_400_010.0, again, "OK missing>reserved"),
     ]);
@@ -1962,19 +1976,26 @@ fn a_claim_that_is_unlocked_is_offered_again_at_once() {
         (0.0, "CLAIM me", "a#1"),
         (1.0, "UNLOCK a 5", "STALE leased"),
         (1.0, "UNLOCK a $a", "OK leased>expired"),
-        (1.0, "GET a", "expired +0 #1"),
+        (1.0, "GET a", "expired +0"),
         (1.0, "ACK a $a", "STALE expired"),
         (1.0, "pass", "expired:a"),
-        (1.0, "CLAIM you", "a#2"),
+        (1.0, "CLAIM you", "a#1"),
         (2.0, "BREAK a $a.1", "STALE leased"),
         (2.0, "BREAK a", "OK leased>expired"),
         (2.0, "ACK a $a", "STALE expired"),
         (2.0, "BREAK a", "GONE expired"),
         (2.0, "BREAK a $a", "GONE expired"),
-        (2.0, "CLAIM you", "a#3"),
+        (2.0, "CLAIM you", "a#2"),
     ]);
-    // The last try, ended like this, is a failed one.
-    for end in ["UNLOCK a $a", "BREAK a", "BREAK a $a"] {
+    // Handed back on its last try it has it still; broken, it has failed.
+    story(&[
+        (0.0, "CONFIG SET max-attempts 1", "done"),
+        (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
+        (0.0, "CLAIM me", "a#1"),
+        (1.0, "UNLOCK a $a", "OK leased>expired"),
+        (1.0, "CLAIM me", "a#1"),
+    ]);
+    for end in ["BREAK a", "BREAK a $a"] {
         story(&[
             (0.0, "CONFIG SET max-attempts 1", "done"),
             (0.0, "SCHEDULE a PX 0", "OK missing>expired"),
@@ -2147,8 +2168,8 @@ fn the_fences_of_an_order_grow_for_ever() {
 
 #[test]
 fn config_sets_all_or_nothing_and_resets() {
-    let all = "lease-ms=30000 lock-ms-max=600000 max-attempts=16 backoff-ms=1000 \
-               backoff-ms-max=60000 keep-ms=86400000 max-leased=0 dead-max=10000 transitions=";
+    let all = "lease-ms=30000 lock-ms-max=600000 max-attempts=250 backoff-ms=1000 \
+               backoff-ms-max=60000 keep-ms=86400000 max-leased=0 dead-max=0 transitions=";
     story(&[
         (0.0, "CONFIG GET", all),
         (0.0, "CONFIG GET max-leased", "max-leased=0"),
@@ -2328,7 +2349,7 @@ fn requeue_takes_the_longest_dead_first_with_no_try_counted() {
         (10.0, "NACK d $d", "OK leased>dead"),
         (20.0, "pass", "dead:d lapsed:b dead:b"),
         (30.0, "NACK a $a ERROR why", "OK leased>dead"),
-        (30.0, "UNLOCK c $c", "OK leased>dead"),
+        (30.0, "BREAK c $c", "OK leased>dead"),
         (40.0, "REQUEUE COUNT 2", "d b left:2"),
         (40.0, "GET b", "expired -20"),
         (40.0, "RENEW b $b PX 5", "GONE expired"),
@@ -2448,7 +2469,11 @@ fn a_finished_order_is_kept_to_the_millisecond_and_then_reads_as_missing() {
             "FINISH a STATUS paid RESULT r1 KEEP 1000",
             "OK scheduled>finished",
         ),
-        (0.5, "GET a", "finished status:paid keep:+1001 result:r1"),
+        (
+            0.5,
+            "GET a",
+            "finished status:paid keep:+1001 at:+0 of:+100 result:r1",
+        ),
         (
             1000.999,
             "FINISH a STATUS paid RESULT r2",
@@ -3354,6 +3379,8 @@ fn an_effect_for_a_record_that_is_not_there_says_so_and_changes_nothing() {
             keep_end: Some(end),
             creates: false,
             by,
+            at: end,
+            by_holder: true,
         },
         Effect::Status {
             id: id(),
@@ -3364,6 +3391,7 @@ fn an_effect_for_a_record_that_is_not_there_says_so_and_changes_nothing() {
         },
         Effect::Claim {
             owner: owner.clone(),
+            since: end,
             end,
             cap: end,
             grants: vec![grant],
@@ -3373,18 +3401,26 @@ fn an_effect_for_a_record_that_is_not_there_says_so_and_changes_nothing() {
             rev,
             then: AfterTry::Now,
             error,
+            untried: false,
         },
-        Effect::Renew { id: id(), rev, end },
+        Effect::Renew {
+            id: id(),
+            rev,
+            since: end,
+            end,
+        },
         Effect::Hold {
             id: id(),
             rev,
             holds: 2,
+            since: end,
             end,
         },
         Effect::Lock {
             id: id(),
             owner,
             fence: rev,
+            since: end,
             end,
             cap: end,
             fp,
@@ -3624,18 +3660,15 @@ fn a_record_that_contradicts_itself_stops_no_claim() {
     let moment = |ms: i64| WallMs(START_MS.saturating_add_signed(ms));
     for kind in [LeaseKind::Claim, LeaseKind::Lock] {
         for end in [-10, 500] {
-            for (retry_at, dead_at) in [
-                (Some(600), None),
-                (Some(-5), Some(-5)),
-                (Some(600), Some(-5)),
-                (None, Some(-5)),
-            ] {
+            for retry_at in [Some(600), Some(-5), None] {
                 for granted in [true, false] {
                     let mut bench = Bench::new(false);
                     let grant = WholeGrant {
                         kind,
                         owner: Bytes::of(b"me"),
                         fence: 7,
+                        made: WallMs(0),
+                        since: WallMs(0),
                         end: moment(end),
                         cap: moment(end),
                         holds: 1,
@@ -3649,11 +3682,16 @@ fn a_record_that_contradicts_itself_stops_no_claim() {
                         life: WholeLife::Open {
                             deadline: Some(moment(-20)),
                             payload: None,
-                            retry_at: retry_at.map(moment),
-                            dead_at: dead_at.map(moment),
                             attempt: 1,
                             error: None,
-                            grant: granted.then_some(grant),
+                            phase: match retry_at {
+                                _ if granted => WholePhase::Granted(grant),
+                                Some(at) => WholePhase::Retrying {
+                                    since: WallMs(0),
+                                    at: moment(at),
+                                },
+                                None => WholePhase::Dead(moment(-5)),
+                            },
                         },
                     }));
                     bench.compare();
@@ -3771,6 +3809,7 @@ fn a_finished_order_is_neither_claimed_nor_locked_by_an_effect() {
     let effects = [
         Effect::Claim {
             owner: Bytes::of(b"o"),
+            since: now,
             end: moment(500),
             cap: moment(900),
             grants: vec![Granted {
@@ -3785,11 +3824,13 @@ fn a_finished_order_is_neither_claimed_nor_locked_by_an_effect() {
             rev: 77,
             then: AfterTry::Dead(now),
             error: Some(Bytes::of(b"late")),
+            untried: false,
         },
         Effect::Lock {
             id: Bytes::of(b"a"),
             owner: Bytes::of(b"o"),
             fence: 77,
+            since: now,
             end: moment(500),
             cap: moment(900),
             fp: None,
@@ -3798,12 +3839,19 @@ fn a_finished_order_is_neither_claimed_nor_locked_by_an_effect() {
         Effect::Renew {
             id: Bytes::of(b"a"),
             rev: 77,
+            since: now,
             end: moment(500),
         },
         Effect::Release {
             id: Bytes::of(b"a"),
             rev: 77,
-            ended: Ended::Claim(AfterTry::At(moment(50))),
+            ended: Ended::Claim {
+                then: AfterTry::At {
+                    since: now,
+                    at: moment(50),
+                },
+                untried: true,
+            },
         },
         Effect::Release {
             id: Bytes::of(b"a"),

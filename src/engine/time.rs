@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
 /// The last millisecond of the year 9999, the latest deadline that is accepted.
 pub const WALL_MS_MAX: WallMs = WallMs(253_402_300_799_999);
 
+/// The largest moment of either clock, in milliseconds (as wall time the year
+/// 10889). Whatever is reckoned from a deadline or a clock stops here, and every
+/// reader takes it: 48 bits, less the one value by which a record says "none".
+pub const MOMENT_MAX: u64 = (1 << 48) - 2;
+
 /// A moment on the wall clock, in milliseconds since the Unix epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -57,20 +62,20 @@ impl Now {
     }
 
     /// Where the stored wall moment `end` lies on the monotonic clock, seen
-    /// from now: as far ahead as it is ahead on the wall clock, and never
-    /// before now. The same `Now` that made `end` as `wall_ms_ceil() + n` gets
-    /// exactly `mono_ms_ceil() + n` back.
-    pub const fn to_mono(&self, end: WallMs) -> MonoMs {
+    /// from now: as far ahead as it is ahead on the wall clock, but `length_ms`
+    /// at most, and never before now. The length is that of the lease or wait
+    /// which ends there: whatever the wall clock did since it was stored, or on
+    /// another server, no more than that can be left. The same `Now` that made
+    /// `end` as `wall_ms_ceil() + n` gets exactly `mono_ms_ceil() + n` back.
+    pub const fn to_mono(&self, end: WallMs, length_ms: u64) -> MonoMs {
         let ahead = end.0.saturating_sub(self.wall_ms_ceil().0);
-        if ahead == 0 {
+        if end.0 <= self.wall_ms().0 || length_ms == 0 {
             // Already over: any moment that has passed says so.
-            return MonoMs(if end.0 <= self.wall_ms().0 {
-                0
-            } else {
-                self.mono_ms_ceil().0
-            });
+            return MonoMs(0);
         }
-        MonoMs(self.mono_ms_ceil().0.saturating_add(ahead))
+        let ahead = if ahead < length_ms { ahead } else { length_ms };
+        let end = self.mono_ms_ceil().0.saturating_add(ahead);
+        MonoMs(if end < MOMENT_MAX { end } else { MOMENT_MAX })
     }
 }
 
@@ -81,10 +86,20 @@ impl WallMs {
         self.0 <= now.wall_ms().0
     }
 
-    /// This moment `ms` later, stopping at the largest value.
+    /// This moment `ms` later, stopping at [`MOMENT_MAX`].
     #[must_use]
     pub const fn plus(self, ms: u64) -> Self {
-        Self(self.0.saturating_add(ms))
+        let sum = self.0.saturating_add(ms);
+        Self(if sum < MOMENT_MAX { sum } else { MOMENT_MAX })
+    }
+
+    /// Milliseconds from `since` until this moment: the length of a lease or
+    /// wait that ends here. A `since` of 0 is one that nobody knows: no limit.
+    pub const fn length_since(self, since: Self) -> u64 {
+        if since.0 == 0 {
+            return u64::MAX;
+        }
+        self.0.saturating_sub(since.0)
     }
 }
 

@@ -28,9 +28,10 @@ pub struct OrderView<'q> {
     pub deadline: Option<WallMs>,
     /// Number of its last write.
     pub rev: u64,
-    /// Tries since the deadline was last set.
+    /// Tries since the deadline was last set; of a finished order, until it was
+    /// finished.
     pub attempt: u32,
-    /// Owner of the last grant.
+    /// Owner of the last grant; of a finished order, the one whose lease finished it.
     pub owner: Option<&'q [u8]>,
     /// Fence of the last grant, 0 if there is none.
     pub fence: u64,
@@ -50,6 +51,10 @@ pub struct OrderView<'q> {
     pub result: Option<&'q [u8]>,
     /// Why the last try failed.
     pub error: Option<&'q [u8]>,
+    /// When it was finished, where that is known.
+    pub finished_at: Option<WallMs>,
+    /// The deadline it had when it was finished.
+    pub finished_deadline: Option<WallMs>,
 }
 
 /// A row of SCAN.
@@ -103,30 +108,39 @@ impl Queue {
         }
         let record = rows.get(i)?;
         let extra = rows.extra(i);
-        let grant = extra.and_then(|extra| extra.grant.as_ref());
+        let grant = extra.and_then(Extra::grant);
         let live = grant.filter(|grant| !grant.end_mono.is_over(now));
         let (id, second) = rows.parts(i);
         let finished = record.is_finished();
+        let ending = self.store.ending(i);
         Some(OrderView {
             id,
             state,
             status: self.store.status(i),
             deadline: record.deadline(),
             rev: record.rev(),
-            attempt: extra.map_or(0, |extra| extra.attempt),
-            owner: grant.map(|grant| &*grant.owner),
+            attempt: match &ending {
+                Some(ending) => ending.attempt,
+                None => extra.map_or(0, |extra| extra.attempt),
+            },
+            owner: match &ending {
+                Some(ending) => ending.holder.map(|(_, owner)| owner),
+                None => grant.map(|grant| &*grant.owner),
+            },
             fence: grant.map_or(0, |grant| grant.fence),
-            lease_ms: live.map(|grant| grant.end_mono.left(now)),
+            lease_ms: live.map(|grant| grant.left(now)),
             kind: grant.map(|grant| grant.kind),
             holds: live.map_or(0, |grant| grant.holds),
             retry_at: extra
-                .and_then(|extra| extra.retry)
+                .and_then(Extra::retry)
                 .filter(|_| state == State::Retrying)
                 .map(|retry| retry.at),
             keep_end: record.keep_end(),
             payload: if finished { None } else { second },
             result: if finished { second } else { None },
             error: extra.and_then(|extra| extra.error.as_deref()),
+            finished_at: ending.map(|ending| ending.at),
+            finished_deadline: ending.and_then(|ending| ending.deadline),
         })
     }
 
@@ -314,18 +328,31 @@ impl Queue {
                 record.rev(),
                 time(record.deadline()),
                 time(record.keep_end()),
-                time(extra.retry.map(|retry| retry.at)),
-                time(extra.dead_at),
+                time(extra.retry().map(|retry| retry.at)),
+                time(extra.retry().map(|retry| retry.since)),
+                time(extra.dead_at()),
                 u64::from(extra.attempt),
                 u64::from(second.is_some()),
                 optional(&extra.error),
                 optional(&extra.fp),
             ];
-            if let Some(grant) = &extra.grant {
+            if let Some(ending) = self.store.ending(i) {
+                let (kind, owner) = ending.holder.unwrap_or((LeaseKind::Claim, &[]));
+                texts.push(owner);
+                numbers.extend([
+                    ending.at.0,
+                    time(ending.deadline),
+                    u64::from(ending.attempt),
+                    kind as u64,
+                ]);
+            }
+            if let Some(grant) = extra.grant() {
                 texts.push(&grant.owner);
                 numbers.extend([
                     grant.kind as u64,
                     grant.fence,
+                    grant.made.0,
+                    grant.since.0,
                     grant.end.0,
                     grant.cap.0,
                     u64::from(grant.holds),

@@ -192,6 +192,8 @@ pub struct Nack<'a> {
     pub again: Again,
     /// Why it failed, 0 to 256 bytes; `None` keeps the last one.
     pub error: Option<&'a [u8]>,
+    /// The try does not count: it did not fail at this order.
+    pub untried: bool,
 }
 
 /// `ORDER.RENEW`.

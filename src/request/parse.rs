@@ -426,12 +426,13 @@ fn mack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Mack<'a>, Error> {
     })
 }
 
-/// `queue id fence [DELAY ms | DEAD] [ERROR text]`
+/// `queue id fence [DELAY ms | DEAD] [UNTRIED] [ERROR text]`
 fn nack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Nack<'a>, Error> {
     let id = rest.id()?;
     let fence = rest.fence()?;
     let mut again = None;
     let mut error = None;
+    let mut untried = None;
     while let Some((word, option)) = rest.option() {
         match option {
             DELAY => {
@@ -439,6 +440,7 @@ fn nack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Nack<'a>, Error> {
                 choose(&mut again, ("DELAY", Again::Delay(delay_ms)))?;
             }
             DEAD => choose(&mut again, ("DEAD", Again::Dead))?,
+            UNTRIED => once(&mut untried, "UNTRIED", ())?,
             ERROR => {
                 let value = rest.value("ERROR")?;
                 once(
@@ -450,12 +452,19 @@ fn nack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Nack<'a>, Error> {
             _ => return Err(unknown(word)),
         }
     }
+    if untried.is_some() && matches!(again, Some((_, Again::Dead))) {
+        return Err(Error::Exclusive {
+            one: "DEAD",
+            other: "UNTRIED",
+        });
+    }
     let again = again.map_or(Again::Backoff, |(_, again)| again);
     Ok(Nack {
         id,
         fence,
         again,
         error,
+        untried: untried.is_some(),
     })
 }
 
@@ -694,7 +703,7 @@ macro_rules! words {
 words!(
     EX, PX, EXAT, PXAT, NX, XX, UPSERT, GT, LT, FROM, IFREV, FENCE, STATUS, PAYLOAD, STRICT,
     CREATE, RESULT, KEEP, COUNT, BLOCK, ID, DELAY, DEAD, ERROR, STATE, MATCH, MAX, FP, GET, SET,
-    RESET, REASON
+    RESET, REASON, UNTRIED
 );
 
 /// What a word that is too long for any option stands for: nothing, since every

@@ -120,11 +120,12 @@ pub(super) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     // From a file: what has fallen due since it was written goes by its deadline,
     // not by when its effect is read.
     let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
+    let defaults = settings::defaults();
     for some in effects.chunks(AHEAD_MAX) {
         queue.look_ahead_of(some);
         for effect in some {
             let known = if loading {
-                queue.replay(&call.now, effect)
+                queue.replay(&call.now, effect, &defaults)
             } else {
                 queue.apply(&call.now, effect, &mut done.events)
             };

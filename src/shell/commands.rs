@@ -355,8 +355,10 @@ pub(super) fn perform<'a>(
     };
     note(queue, decision.outcome);
     let mut done = Done::default();
-    if let Some(effect) = &decision.effect {
-        carry_out(call, queue, effect, &mut done);
+    if let Some(effect) = &decision.effect
+        && let Err(error) = carry_out(call, queue, effect, &mut done)
+    {
+        return reply::error(call.ctx, &error);
     }
     answer(queue, &decision);
     if decision.effect.is_some() {
@@ -372,18 +374,20 @@ fn note(queue: &mut Queue, outcome: Outcome) {
     }
 }
 
-/// Applies one effect and notes what is to be told of it.
+/// Applies one effect and notes what is to be told of it. It is encoded first: what
+/// could not be read back is refused, and nothing is done.
 pub(super) fn carry_out<'e>(
     call: &Call<'_>,
     queue: &mut Queue,
     effect: &Effect<'e>,
     done: &mut Done<'e>,
-) {
+) -> Result<(), Error> {
     if done.blob.capacity() == 0
         && let Some(blob) = BLOB.with(std::mem::take)
     {
         done.blob = blob;
     }
+    codec::encode(effect, &mut done.blob)?;
     if let Effect::Finish {
         id,
         status,
@@ -401,8 +405,8 @@ pub(super) fn carry_out<'e>(
     if !queue.apply(&call.now, effect, &mut done.events) {
         counters::APPLY_MISMATCH.add(1);
     }
-    codec::encode(effect, &mut done.blob);
     effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
+    Ok(())
 }
 
 /// How what was done reaches replicas and AOF: as an APPLY of its effects.
@@ -526,14 +530,15 @@ fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
                 &one,
             )
         });
-        match decided {
-            Ok(decision) => {
-                note(queue, decision.outcome);
-                if let Some(effect) = &decision.effect {
-                    carry_out(call, queue, effect, &mut done);
-                }
-                outcomes.push(decision.outcome);
+        let carried = decided.and_then(|decision| {
+            note(queue, decision.outcome);
+            if let Some(effect) = &decision.effect {
+                carry_out(call, queue, effect, &mut done)?;
             }
+            Ok(decision.outcome)
+        });
+        match carried {
+            Ok(outcome) => outcomes.push(outcome),
             Err(error) => {
                 // The number line ends at this pair; those before it are done.
                 failed = Some(error);
@@ -589,7 +594,9 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
                 announcements: claimed.announcements,
                 ..Done::default()
             };
-            carry_out(call, queue, effect, &mut done);
+            if let Err(error) = carry_out(call, queue, effect, &mut done) {
+                return reply::error(ctx, &error);
+            }
             ctx.reply_array(claimed.picks.len());
             for pick in &claimed.picks {
                 match queue.view_at(&call.now, *pick) {

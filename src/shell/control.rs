@@ -2,6 +2,7 @@
 
 use super::commands::{Call, Done, Target, call_replicates, carry_out, conclude};
 use super::{numbers, reply, settings};
+use crate::codec;
 use crate::engine::control::Swept;
 use crate::engine::effect::Effect;
 use crate::engine::{Env, Queue};
@@ -33,9 +34,15 @@ fn run<'a>(
         Ok(effects) => effects,
         Err(error) => return reply::error(call.ctx, &error),
     };
+    // All of them or none.
+    if let Err(error) = effects.iter().try_for_each(codec::check) {
+        return reply::error(call.ctx, &error);
+    }
     let mut done = Done::default();
     for effect in &effects {
-        carry_out(call, queue, effect, &mut done);
+        if let Err(error) = carry_out(call, queue, effect, &mut done) {
+            return reply::error(call.ctx, &error);
+        }
     }
     answer();
     if !effects.is_empty() {

@@ -17,7 +17,7 @@ use redis_module::raw;
 
 use super::cell::SharedCell;
 use super::ffi::{Ctx, Key, Level, Name, api, guarded, log, log_text};
-use super::{apply, clock, counters, hooks, info, numbers, reaper, scheduler};
+use super::{apply, clock, counters, hooks, info, numbers, reaper, scheduler, settings};
 use crate::codec::{self, ChunkWriter};
 use crate::engine::Queue;
 use crate::engine::effect::Effect;
@@ -27,7 +27,7 @@ use crate::engine::lookup::AHEAD_MAX;
 const ENCODING: c_int = 0;
 
 /// [`codec::VERSION`] as the argument of APPLY.
-pub(super) const VERSION_TEXT: &CStr = c"1";
+pub(super) const VERSION_TEXT: &CStr = c"2";
 
 /// So many records a queue may hold to be dropped where it is; a larger one goes
 /// to a thread of its own, so that DEL and FLUSHALL stall nobody.
@@ -173,21 +173,20 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
 fn load_queue(io: *mut raw::RedisModuleIO) -> Option<Queue> {
     let version = raw::load_unsigned(io).ok()?;
     let now = clock::now();
+    let defaults = settings::defaults();
     let mut queue = Queue::new();
     loop {
         let chunk = raw::load_string_buffer(io).ok()?;
         if chunk.as_ref().is_empty() {
             return Some(queue);
         }
-        let mut events = Vec::new();
         for some in codec::decode_chunk(version, chunk.as_ref())
             .ok()?
             .chunks(AHEAD_MAX)
         {
             queue.look_ahead_of(some);
             for effect in some {
-                queue.apply(&now, effect, &mut events);
-                events.clear();
+                queue.replay(&now, effect, &defaults);
             }
         }
         queue.end_look_ahead();
@@ -342,10 +341,10 @@ unsafe extern "C" fn copy(
     guarded(std::ptr::null_mut(), || {
         // SAFETY: as in `free_effort`.
         let source = unsafe { &*value.cast::<Queue>() };
-        let now = clock::now();
+        let (now, defaults) = (clock::now(), settings::defaults());
         let mut queue = Queue::new();
         source.for_each_saved(&mut |effect: &Effect<'_>| {
-            queue.apply(&now, effect, &mut Vec::new());
+            queue.replay(&now, effect, &defaults);
             true
         });
         Box::into_raw(Box::new(queue)).cast()

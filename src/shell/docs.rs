@@ -308,6 +308,7 @@ const DOCS: [Doc; 22] = [
                 ],
             )
             .optional(),
+            Arg::word(c"untried", c"UNTRIED").optional(),
             Arg::after(c"ERROR", c"text", Kind::Text).optional(),
         ],
     },

@@ -11,7 +11,7 @@ use super::commands::{Call, perform};
 use super::ffi::{Ctx, Mode, Name, flag};
 use super::reply::{self, LeaseAnswer};
 use super::waiters::{self, Reply, Turn, Wait, Want};
-use super::{counters, datatype, numbers, pass, scheduler, settings};
+use super::{clock, counters, datatype, numbers, pass, scheduler, settings};
 use crate::engine::effect::{Bytes, Effect};
 use crate::engine::time::Now;
 use crate::engine::{Announcement, Env, Outcome, Queue};
@@ -158,7 +158,8 @@ pub(super) fn serve(
                     counters::WAITERS_SERVED.add(1);
                     let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
                         queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
-                        LeaseAnswer::of(outcome, queue.view(now, &id).as_ref())
+                        // By a clock of now: never more than what is left.
+                        LeaseAnswer::of(outcome, queue.view(&clock::now(), &id).as_ref())
                     });
                     let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
                     waiters::serve(turn.ticket, Reply::Lease(answer));
@@ -247,6 +248,7 @@ fn own(effect: Effect<'_>) -> Effect<'static> {
             id,
             owner,
             fence,
+            since,
             end,
             cap,
             fp,
@@ -255,6 +257,7 @@ fn own(effect: Effect<'_>) -> Effect<'static> {
             id: id.into_owned(),
             owner: owner.into_owned(),
             fence,
+            since,
             end,
             cap,
             fp: fp.map(Bytes::into_owned),
@@ -264,11 +267,13 @@ fn own(effect: Effect<'_>) -> Effect<'static> {
             id,
             rev,
             holds,
+            since,
             end,
         } => Effect::Hold {
             id: id.into_owned(),
             rev,
             holds,
+            since,
             end,
         },
         // LOCK decides on nothing else; this one does nothing.

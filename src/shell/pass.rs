@@ -300,8 +300,7 @@ pub(super) fn call_apply(
     announcements: Vec<Announcement>,
 ) -> bool {
     let mut blob = Vec::new();
-    codec::encode(effect, &mut blob);
-    apply::ourselves(ctx, name, &blob, announcements)
+    codec::encode(effect, &mut blob).is_ok() && apply::ourselves(ctx, name, &blob, announcements)
 }
 
 /// Removes what reads as missing, and the oldest dead. False if refused.
@@ -369,19 +368,24 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
                     return Some(None);
                 };
                 let effect = claimed.effect?;
-                let rows = grant_rows(queue, &pass.now, &effect, &claimed.picks);
-                Some(Some((effect, rows, claimed.announcements)))
+                Some(Some((effect, claimed.picks, claimed.announcements)))
             })
         });
         let Some(granted) = granted.flatten() else {
             break;
         };
-        let Some((effect, rows, announcements)) = granted else {
+        let Some((effect, picks, announcements)) = granted else {
             return false;
         };
         if !call_apply(ctx, name, &effect, announcements) {
             return false;
         }
+        // Looked up now: so a lease is never said to be longer than what is left of it.
+        let now = clock::now();
+        let rows = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            grant_rows(queue, &now, &effect, &picks)
+        })
+        .unwrap_or_default();
         counters::WAITERS_SERVED.add(rows.len() as u64);
         waiters::serve(turn.ticket, Reply::Rows(rows));
         if !pass.more() {
@@ -391,19 +395,24 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
     true
 }
 
-/// What a waiter will be told of a grant that is about to be made.
+/// What a waiter is told of a grant that was made to it. What runs when a claim is
+/// announced (another module) may have written to an order already; then it is not
+/// the waiter's any more.
 fn grant_rows(queue: &Queue, now: &Now, effect: &Effect<'_>, picks: &[u32]) -> Vec<Row> {
-    let Effect::Claim { end, grants, .. } = effect else {
+    let Effect::Claim { grants, .. } = effect else {
         return Vec::new();
     };
     let row = |(granted, pick): (&crate::engine::effect::Granted<'_>, &u32)| {
         let view = queue.view_at(now, *pick)?;
+        if view.fence != granted.fence || view.id != &*granted.id {
+            return None;
+        }
         Some(Row {
             id: view.id.into(),
-            fence: granted.fence,
+            fence: view.fence,
             deadline: view.deadline,
-            attempt: granted.attempt,
-            lease_ms: end.0.saturating_sub(now.wall_ms_ceil().0),
+            attempt: view.attempt,
+            lease_ms: view.lease_ms.unwrap_or(0),
             status: view.status.into(),
             payload: view.payload.map(Into::into),
         })

@@ -223,7 +223,7 @@ pub(super) fn outcomes(ctx: Ctx, outcomes: &[Outcome]) {
 
 /// The map of GET.
 pub(super) fn map(ctx: Ctx, view: &OrderView<'_>) {
-    ctx.reply_map(16);
+    ctx.reply_map(18);
     let name = |name: &str| ctx.reply_bytes(name.as_bytes());
     name("id");
     ctx.reply_bytes(view.id);
@@ -261,6 +261,10 @@ pub(super) fn map(ctx: Ctx, view: &OrderView<'_>) {
     bytes_or_null(ctx, view.result);
     name("error");
     bytes_or_null(ctx, view.error);
+    name("finished_at");
+    moment(ctx, view.finished_at);
+    name("finished_deadline");
+    moment(ctx, view.finished_deadline);
 }
 
 /// `[id, deadline]` for each order of NEXT.

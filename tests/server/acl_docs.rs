@@ -267,12 +267,12 @@ fn settings_are_the_servers_own() {
         ("fence-guard-ms", "10000", "0", "-1"),
         ("lease-ms-max", "86400000", "1000", "0"),
         ("lease-ms", "30000", "1000", "0"),
-        ("max-attempts", "16", "0", "-1"),
+        ("max-attempts", "250", "0", "-1"),
         ("backoff-ms", "1000", "5", "-1"),
         ("backoff-ms-max", "60000", "10", "-1"),
         ("keep-ms", "86400000", "0", "-1"),
         ("max-leased", "0", "5", "-1"),
-        ("dead-max", "10000", "5", "-1"),
+        ("dead-max", "0", "5", "-1"),
         ("apply-from-clients", "no", "yes", "perhaps"),
     ] {
         let name = format!("orderwheel.{name}");

@@ -58,7 +58,7 @@ fn logged_since(server: &Server, seen: usize) -> Vec<String> {
 
 #[test]
 fn every_write_is_one_apply_and_what_does_nothing_is_none() {
-    const APPLY: &[&str] = &["APPLY q 1"];
+    const APPLY: &[&str] = &["APPLY q 2"];
     let primary = primary().line("repl-ping-replica-period 3600").start();
     let replica = replica_of(&primary);
     let mut c = primary.client();
@@ -146,7 +146,7 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
             .order()
             .expect("OK");
     }
-    expect("five SCHEDULEs", &["APPLY q 1"; 5]);
+    expect("five SCHEDULEs", &["APPLY q 2"; 5]);
     thread::sleep(QUIET);
     expect("deadlines that pass, and their announcements", &[]);
     let rows = cmd!(c, "ORDER.CLAIM", "q", "me", "COUNT", 3, "PX", 600_000).claims();
@@ -184,7 +184,7 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
     cmd!(c, "ORDER.NACK", "q", "d", fence, "DELAY", 20)
         .order()
         .expect("OK");
-    expect("CLAIM ID and NACK", &["APPLY q 1"; 2]);
+    expect("CLAIM ID and NACK", &["APPLY q 2"; 2]);
     cmd!(c, "ORDER.CLAIM", "q", "me", "ID", "e", "PX", 20);
     expect("CLAIM ID", APPLY);
     wait_until(SOON, "the lease and the wait to end", || {
@@ -202,14 +202,14 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
         .order()
         .expect("OK");
     assert_eq!(waiter.read().claims().len(), 1);
-    expect("a grant to one who waited", &["APPLY w 1"; 2]);
+    expect("a grant to one who waited", &["APPLY w 2"; 2]);
     cmd!(c, "ORDER.FINISH", "f", "1", "CREATE", "KEEP", 1)
         .order()
         .expect("OK");
     wait_until(SOON, "it to be forgotten", || {
         cmd!(c, "EXISTS", "f").int() == 0
     });
-    expect("forgetting by time", &["APPLY f 1"; 2]);
+    expect("forgetting by time", &["APPLY f 2"; 2]);
 
     cmd!(c, "MULTI").ok();
     cmd!(c, "ORDER.SCHEDULE", "q", "m1", "PX", 100_000);
@@ -219,7 +219,7 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
     cmd!(c, "EXEC");
     expect(
         "MULTI",
-        &["MULTI", "APPLY q 1", "SET string s", "APPLY q 1", "EXEC"],
+        &["MULTI", "APPLY q 2", "SET string s", "APPLY q 2", "EXEC"],
     );
     cmd!(c, "MULTI").ok();
     cmd!(c, "ORDER.SCHEDULE", "q", "m1", "PX", 100_000, "NX");
@@ -227,7 +227,7 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
     expect("MULTI of nothing", &[]);
     let script = "redis.call('ORDER.SCHEDULE', KEYS[1], 'l', 'PX', 9000000) redis.call('ORDER.FINISH', KEYS[1], 'l')";
     cmd!(c, "EVAL", script, 1, "q");
-    expect("Lua", &["MULTI", "APPLY q 1", "APPLY q 1", "EXEC"]);
+    expect("Lua", &["MULTI", "APPLY q 2", "APPLY q 2", "EXEC"]);
 
     // The last order takes the key with it, on the replica too, by the same APPLY.
     cmd!(c, "ORDER.SCHEDULE", "one", "1", "PX", 100_000)
@@ -236,7 +236,7 @@ fn every_write_is_one_apply_and_what_does_nothing_is_none() {
     cmd!(c, "ORDER.FINISH", "one", "1", "KEEP", 0)
         .order()
         .expect("OK");
-    expect("the last order", &["APPLY one 1", "APPLY one 1"]);
+    expect("the last order", &["APPLY one 2", "APPLY one 2"]);
     replica.wait_in_sync(&primary);
     let mut r = replica.client();
     assert_eq!(cmd!(r, "EXISTS", "one", "f").int(), 0);
@@ -289,7 +289,7 @@ fn a_monitor_of_the_replica_sees_the_same_stream() {
         }
         seen.last().is_some_and(|last| last.contains("END"))
     });
-    let apply = "\"ORDER.APPLY\" \"Q\" \"1\"";
+    let apply = "\"ORDER.APPLY\" \"Q\" \"2\"";
     assert_eq!(
         seen,
         [

@@ -809,7 +809,7 @@ fn no_argument_of_apply_ends_the_server_and_clients_may_not_use_it() {
     before.expect_same(&Snapshot::of(&mut c, "good"), "a refused APPLY");
 
     c.config("orderwheel.apply-from-clients", "yes");
-    for version in ["0", "2", "9223372036854775808"] {
+    for version in ["0", "3", "9223372036854775808"] {
         for blob in [&b""[..], b"x", &golden[0]] {
             assert!(
                 cmd!(c, "ORDER.APPLY", "good", version, blob).is_error(),

@@ -792,8 +792,9 @@ fn options_come_in_any_order_and_any_case() {
         fence: 7,
         again: Again::Delay(0),
         error: Some(b"e"),
+        untried: true,
     });
-    permutations(&["DELAY 0", "ERROR e"], &mut |order| {
+    permutations(&["DELAY 0", "ERROR e", "UNTRIED"], &mut |order| {
         assert_eq!(
             words(Verb::Nack, &format!("id 7 {}", order.join(" "))).as_ref(),
             Ok(&full)
@@ -901,6 +902,7 @@ fn what_is_not_given_has_its_default() {
         fence: 7,
         again: Again::Backoff,
         error: None,
+        untried: false,
     };
     assert_eq!(words(Verb::Nack, "id 7"), Ok(Request::Nack(nack)));
     let nack = Nack {
@@ -908,6 +910,7 @@ fn what_is_not_given_has_its_default() {
         fence: 7,
         again: Again::Dead,
         error: None,
+        untried: false,
     };
     assert_eq!(words(Verb::Nack, "id 7 dead"), Ok(Request::Nack(nack)));
     let renew = Renew {
@@ -1023,6 +1026,7 @@ fn options_that_exclude_each_other_do_so_in_either_order() {
         (Verb::Claim, "me", "ID x", "BLOCK 1"),
         (Verb::Claim, "me", "EX 1", "PX 1"),
         (Verb::Nack, "id 7", "DELAY 1", "DEAD"),
+        (Verb::Nack, "id 7", "UNTRIED", "DEAD"),
         (Verb::Renew, "id 7", "EX 1", "PX 1"),
         (Verb::Lock, "id me", "EX 1", "PX 1"),
     ];
@@ -1068,7 +1072,11 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         ),
         (Verb::Ack, "id 7", &["STATUS s", "RESULT r", "KEEP 1"]),
         (Verb::Mack, "1 id 7", &["STATUS s", "KEEP 1"]),
-        (Verb::Nack, "id 7", &["DELAY 1", "DEAD", "ERROR e"]),
+        (
+            Verb::Nack,
+            "id 7",
+            &["DELAY 1", "DEAD", "ERROR e", "UNTRIED"],
+        ),
         (Verb::Renew, "id 7", &["EX 1", "PX 1"]),
         (Verb::Renew, "id 7 PX 5", &["LT"]),
         (Verb::Lock, "id me", &["EX 1", "PX 1"]),
@@ -1223,7 +1231,7 @@ fn each_command_takes_its_own_options_only() {
         (Verb::Claim, "me", &["EX", "PX", "COUNT", "BLOCK", "ID"]),
         (Verb::Ack, "id 7", &["FROM", "STATUS", "RESULT", "KEEP"]),
         (Verb::Mack, "1 id 7", &["FROM", "STATUS", "KEEP"]),
-        (Verb::Nack, "id 7", &["DELAY", "DEAD", "ERROR"]),
+        (Verb::Nack, "id 7", &["DELAY", "DEAD", "UNTRIED", "ERROR"]),
         (Verb::Renew, "id 7", &["EX", "PX", "LT"]),
         (
             Verb::Lock,

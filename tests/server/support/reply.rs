@@ -8,9 +8,25 @@ pub(crate) const ORDER_REPLY: [&str; 8] = [
 ];
 
 /// Field names of a GET, in wire order.
-pub(crate) const GET_FIELDS: [&str; 16] = [
-    "id", "state", "status", "deadline", "rev", "attempt", "owner", "fence", "lease_ms", "kind",
-    "holds", "retry_at", "keep_end", "payload", "result", "error",
+pub(crate) const GET_FIELDS: [&str; 18] = [
+    "id",
+    "state",
+    "status",
+    "deadline",
+    "rev",
+    "attempt",
+    "owner",
+    "fence",
+    "lease_ms",
+    "kind",
+    "holds",
+    "retry_at",
+    "keep_end",
+    "payload",
+    "result",
+    "error",
+    "finished_at",
+    "finished_deadline",
 ];
 
 /// The reply of every command that writes one order.

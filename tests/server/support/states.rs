@@ -320,13 +320,15 @@ pub(crate) fn fill_every_state(c: &mut Client, queue: &str) {
     .order()
     .expect("OK");
 
-    // Locks have no command in this version; their effects do.
+    // By effects of version 1: a deadline that passes under a lock, a lock that has
+    // lapsed, without waiting for either.
     schedule(c, "locked", &[b"PX", &at(HOUR), b"PAYLOAD", b"locked"]);
     schedule(c, "locked-twice", &[b"PX", &at(HOUR)]);
     schedule(c, "locked-past", &[b"PXAT", &at(past)]);
     schedule(c, "lock-lapsed", &[b"PX", &at(HOUR)]);
     let fence = c.time_us() + 60_000_000;
-    let end = now + HOUR;
+    // Within lock-ms-max: a load cuts leases to it.
+    let end = now + 590_000;
     let blob = [
         wire::lock(b"locked", b"pay:9f3c", fence, end, Some(b"f00d"), false),
         wire::lock(b"locked-twice", b"w1", fence + 1, end, None, false),

@@ -963,7 +963,7 @@ const LISTS_MAX: usize = 8;
 /// So many records they may have together.
 const ROOM: usize = 4 * LIST_MAX_USIZE;
 
-/// Reads lists, several at once, on the stack.
+/// Reads lists, several at once.
 ///
 /// A record says where the next one is, so reading a list waits for memory once a
 /// record. But lists can be read from both ends, and each of them beside the others:
@@ -975,8 +975,9 @@ struct Reader {
     count: usize,
     /// How many records they have together.
     records: usize,
-    /// Time and record of each, list by list.
-    entries: [(u64, u32); ROOM],
+    /// Time and record of each, list by list: as long as what was read last, for
+    /// mostly that is a record or two of the [`ROOM`] there is.
+    entries: Vec<(u64, u32)>,
 }
 
 /// One end of a list that is being read.
@@ -999,7 +1000,7 @@ impl Reader {
             lists: [Slot::EMPTY; LISTS_MAX],
             count: 0,
             records: 0,
-            entries: [(0, NIL); ROOM],
+            entries: Vec::new(),
         }
     }
 
@@ -1027,6 +1028,8 @@ impl Reader {
             left: 0,
             back: false,
         };
+        self.entries.clear();
+        self.entries.resize(self.records, (0, NIL));
         let mut ends = [NONE; 2 * LISTS_MAX];
         let mut start = 0;
         let lists = self.lists.iter().take(self.count);

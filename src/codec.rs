@@ -55,6 +55,10 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 /// The most bytes one effect may take: the largest payload and everything else.
 const EFFECT_BYTES_MAX: usize = SECOND_BYTES_MAX + (1 << 20);
 
+/// The longest chunk that is read, in bytes: what is decoded of one takes several times
+/// its bytes, and no [`ChunkWriter`] makes one that is longer.
+const CHUNK_BYTES_END: usize = CHUNK_BYTES + EFFECT_BYTES_MAX;
+
 /// How effects are written.
 const WRITTEN: Configuration = config::standard();
 
@@ -140,8 +144,12 @@ fn decode_as<'b, E: Deserialize<'b> + Into<Effect<'b>>>(
 /// least, so that what claims to be a million chunks has to be that long.
 ///
 /// # Errors
-/// As [`decode`], and `ApplyMalformed` for an empty blob.
+/// As [`decode`], and `ApplyMalformed` for an empty blob and for one of more than
+/// [`CHUNK_BYTES`] and the longest effect together.
 pub fn decode_chunk(version: u64, blob: &[u8]) -> Result<Vec<Effect<'_>>, Error> {
+    if version == VERSION && blob.len() > CHUNK_BYTES_END {
+        return Err(malformed("a chunk is too long"));
+    }
     let effects = decode(version, blob)?;
     if effects.is_empty() {
         return Err(malformed("a chunk is empty"));

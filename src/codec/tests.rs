@@ -658,6 +658,27 @@ fn unknown_versions_are_refused_whatever_they_carry() {
     }
     assert_eq!(decode(2, b""), Ok(Vec::new()));
     assert_eq!(decode_chunk(2, b""), Err(malformed("a chunk is empty")));
+    // Effects that are good, each by itself and in an APPLY, in a chunk that no writer
+    // makes.
+    let payload = vec![b'p'; SECOND_BYTES_MAX];
+    let one = blob(&Effect::Status {
+        id: Bytes::of(b"1"),
+        rev: 7,
+        status: Bytes::of(b"s"),
+        payload: Some(Bytes::of(&payload)),
+        ends_grant: false,
+    });
+    assert!(decode_chunk(2, &one).is_ok());
+    let long = one.repeat(2);
+    assert!(decode(2, &long).is_ok());
+    assert_eq!(
+        decode_chunk(2, &long),
+        Err(malformed("a chunk is too long"))
+    );
+    assert!(matches!(
+        decode_chunk(3, &long),
+        Err(Error::ApplyVersion { version: 3, .. })
+    ));
 }
 
 #[test]

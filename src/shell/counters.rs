@@ -60,6 +60,9 @@ pub(super) static FENCE_AHEAD: Counter = Counter::new();
 pub(super) static APPLY_REFUSED: Counter = Counter::new();
 /// Effects for an order that was not there.
 pub(super) static APPLY_MISMATCH: Counter = Counter::new();
+/// Uses of shared state within its own use, see `cell`: what was to be done there was
+/// not. A fault of this module.
+pub(super) static REENTRIES: Counter = Counter::new();
 /// Grants to waiting clients.
 pub(super) static WAITERS_SERVED: Counter = Counter::new();
 

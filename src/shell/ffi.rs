@@ -11,8 +11,11 @@
 //!
 //! # Who runs when
 //! These calls may run other code, our own commands included, before they
-//! return: [`Ctx::call_apply`], [`Ctx::notify`], [`Key::set`], [`Key::delete`],
-//! [`Blocked::unblock`]. No reference into a queue is alive across one of them.
+//! return: [`Ctx::call_apply`], [`Ctx::notify`], [`Key::open`] (a key that has
+//! expired is deleted by it, which calls `unlink` and raises events),
+//! [`Key::delete`], [`Blocked::unblock`], and storing a value
+//! (`datatype::put`: the old one is unlinked). No reference into a queue is alive
+//! across one of them; one into a queue that [`Key::open`] found is taken after it.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_void};
 use std::marker::PhantomData;
@@ -400,6 +403,42 @@ impl Ctx {
     }
 }
 
+/// A context that lives as long as the module, for use where the server gives none.
+#[derive(Clone, Copy)]
+pub(super) struct Detached {
+    /// The context; null before [`Self::make`].
+    raw: *mut raw::RedisModuleCtx,
+}
+
+// SAFETY: only passed to the server, under its lock, on whichever thread holds that:
+// nothing here follows it.
+unsafe impl Send for Detached {}
+
+impl Detached {
+    /// None yet.
+    pub(super) const fn none() -> Self {
+        Self {
+            raw: ptr::null_mut(),
+        }
+    }
+
+    /// Makes one, which is kept for ever. `ctx` is that of `OnLoad`.
+    pub(super) fn make(ctx: Ctx) -> Self {
+        let Some(call) = api!(RedisModule_GetDetachedThreadSafeContext) else {
+            return Self::none();
+        };
+        // SAFETY: the context is valid (contract of `Ctx::new`).
+        let raw = unsafe { call(ctx.raw) };
+        Self { raw }
+    }
+
+    /// The context, if there is one. The server's lock is held, as in every callback.
+    pub(super) fn ctx(self) -> Option<Ctx> {
+        // SAFETY: made in `make`, lives for ever, and the server's lock is held.
+        (!self.raw.is_null()).then(|| unsafe { Ctx::new(self.raw) })
+    }
+}
+
 /// Replies. None of them runs other code.
 impl Ctx {
     /// An array of `len` elements follows.
@@ -573,6 +612,10 @@ pub(super) struct Blocked {
     /// The server's handle: valid until `free_privdata` has run for it.
     raw: *mut raw::RedisModuleBlockedClient,
 }
+
+// SAFETY: only a handle that is passed back to the server, under its lock, on whichever
+// thread holds that: nothing here follows it.
+unsafe impl Send for Blocked {}
 
 impl Blocked {
     /// Blocks the caller on `name`, without limit for 0 ms. `ticket` comes back

@@ -23,7 +23,7 @@ use redis_module::raw;
 
 use super::agenda::{Agenda, Cursor, NEVER};
 use super::cell::{Shared, SharedCell};
-use super::ffi::{Ctx, Level, guarded, log_text};
+use super::ffi::{Ctx, Detached, Level, guarded, log_text};
 use super::{alarm, clock, counters, numbers, pass, reaper, settings, waiters};
 use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
@@ -48,9 +48,8 @@ static STATE: Shared<State> = Shared::new(State {
     cron_at: None,
 });
 
-/// A context that lives as long as the module, for starting and stopping the
-/// timer where there is none (`unlink`).
-static DETACHED: SharedCell<*mut raw::RedisModuleCtx> = SharedCell::new(std::ptr::null_mut());
+/// For starting and stopping the timer where the server gives no context (`unlink`).
+static DETACHED: SharedCell<Detached> = SharedCell::new(Detached::none());
 
 /// A walk over all queues, a few in each pass.
 struct Sweep {
@@ -76,10 +75,7 @@ struct State {
 
 /// Starts the scheduler: called once while the module loads.
 pub(super) fn start(ctx: Ctx) {
-    if let Some(call) = super::ffi::api!(RedisModule_GetDetachedThreadSafeContext) {
-        // SAFETY: the context of OnLoad; the new one is kept for ever.
-        DETACHED.set(unsafe { call(ctx.as_ptr()) });
-    }
+    DETACHED.set(Detached::make(ctx));
     alarm::start(on_alarm);
     hold();
 }
@@ -124,7 +120,7 @@ pub(super) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
         wake = 0;
     }
     wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
-    // What is filed later than necessary is looked at too early: harmless.
+    // One that is filed too early, for what has changed since, costs a look: harmless.
     if wake < queue.armed() {
         queue.set_armed(wake);
         file(db, key, wake);
@@ -269,11 +265,9 @@ fn arm() {
     let Some(first) = AGENDA.with(Agenda::first_wake) else {
         return;
     };
-    // SAFETY: made in `start`, lives for ever; the server's lock is held.
-    let ctx = unsafe { Ctx::new(DETACHED.get()) };
-    if ctx.as_ptr().is_null() {
+    let Some(ctx) = detached() else {
         return;
-    }
+    };
     STATE.with(|state| {
         let wake = if state.sweep.is_some() { 0 } else { first };
         if state.in_pass || wake == NEVER || state.timer.is_some_and(|(_, set)| set <= wake) {
@@ -300,8 +294,9 @@ fn arm() {
 /// up to two milliseconds later. A timer that is not due stays as it is: the wall
 /// clock was set, or may be another than the kernel's.
 fn on_alarm() {
-    // SAFETY: as in `arm`.
-    let ctx = unsafe { Ctx::new(DETACHED.get()) };
+    let Some(ctx) = detached() else {
+        return;
+    };
     STATE.with(|state| {
         let Some((id, wake)) = state.timer else {
             return;
@@ -363,8 +358,9 @@ pub(super) fn on_cron() {
 
 /// Stops the timer.
 fn stop() {
-    // SAFETY: as in `arm`.
-    let ctx = unsafe { Ctx::new(DETACHED.get()) };
+    let Some(ctx) = detached() else {
+        return;
+    };
     STATE.with(|state| {
         if let Some((id, _)) = state.timer.take() {
             ctx.stop_timer(id);
@@ -374,7 +370,5 @@ fn stop() {
 
 /// The detached context, for looking at keys where the server gives none.
 pub(super) fn detached() -> Option<Ctx> {
-    let raw = DETACHED.get();
-    // SAFETY: as in `arm`.
-    (!raw.is_null()).then(|| unsafe { Ctx::new(raw) })
+    DETACHED.get().ctx()
 }

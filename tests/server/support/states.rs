@@ -379,6 +379,11 @@ pub(crate) fn expect_no_fault(server: &super::Server) {
         0,
         "no panic"
     );
+    assert_eq!(
+        c.info_number("orderwheel", "orderwheel_reentries_total"),
+        0,
+        "no use of shared state within its own use"
+    );
     let log = server.log();
     let bad = log.lines().find(|line| {
         ["ASSERTION FAILED", "BUG REPORT", "panicked"]

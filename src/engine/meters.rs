@@ -3,6 +3,7 @@
 
 use super::histogram::Histogram;
 use super::lazy::Blank;
+use super::queue::Queue;
 
 /// Totals and times of a queue, or of all queues together.
 #[derive(Clone, Debug, Default)]
@@ -163,5 +164,12 @@ impl Meters {
             + self.close.bytes()
             + self.lock_wait.bytes()
             + self.lock_hold.bytes()
+    }
+}
+
+impl Queue {
+    /// Dead orders that were dropped, since the queue lives in this process. O(1).
+    pub fn dead_dropped(&self) -> u64 {
+        self.busy.meters.dead_dropped
     }
 }

@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 
 use super::cell::{Shared, SharedCell};
-use super::commands::{Call, Done, Target, conclude};
+use super::commands::{Call, Done, Target, apply_counted, conclude};
 use super::datatype::VERSION_TEXT;
 use super::ffi::{Ctx, Level, Name, flag, is_valkey, log};
 use super::{clock, counters, numbers, reply, settings};
@@ -124,12 +124,9 @@ pub(super) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     for some in effects.chunks(AHEAD_MAX) {
         queue.look_ahead_of(some);
         for effect in some {
-            let known = if loading {
-                queue.replay(&call.now, effect, &defaults)
-            } else {
-                queue.apply(&call.now, effect, &mut done.events)
-            };
-            if !known {
+            if !loading {
+                apply_counted(&call.now, queue, effect, &mut done.events);
+            } else if !queue.replay(&call.now, effect, &defaults) {
                 counters::APPLY_MISMATCH.add(1);
             }
         }

@@ -402,11 +402,23 @@ pub(super) fn carry_out<'e>(
         let answer = LeaseAnswer::finished(status, result.as_deref());
         waiters::finished(call.db, call.name.bytes(), id, &answer);
     }
-    if !queue.apply(&call.now, effect, &mut done.events) {
-        counters::APPLY_MISMATCH.add(1);
-    }
+    apply_counted(&call.now, queue, effect, &mut done.events);
     effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
     Ok(())
+}
+
+/// Applies one effect, and counts what no event tells of.
+pub(super) fn apply_counted<'e>(
+    now: &Now,
+    queue: &mut Queue,
+    effect: &Effect<'e>,
+    events: &mut Vec<Event<'e>>,
+) {
+    let dropped = queue.dead_dropped();
+    if !queue.apply(now, effect, events) {
+        counters::APPLY_MISMATCH.add(1);
+    }
+    counters::DEAD_DROPPED.add(queue.dead_dropped().saturating_sub(dropped));
 }
 
 /// How what was done reaches replicas and AOF: as an APPLY of its effects.

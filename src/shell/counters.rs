@@ -80,6 +80,14 @@ pub(super) static NACKED: Counter = Counter::new();
 pub(super) static LAPSED: Counter = Counter::new();
 /// Orders that became dead, as announced.
 pub(super) static DEAD: Counter = Counter::new();
+/// Dead orders that were dropped: because there were too many, or by PURGE.
+pub(super) static DEAD_DROPPED: Counter = Counter::new();
+/// LOCKs asked for.
+pub(super) static LOCK_ATTEMPTS: Counter = Counter::new();
+/// LOCKs granted.
+pub(super) static LOCK_ACQUIRED: Counter = Counter::new();
+/// LOCKs answered BUSY.
+pub(super) static LOCK_BUSY: Counter = Counter::new();
 /// Writes refused because their fence or rev was an old one.
 pub(super) static STALE: Counter = Counter::new();
 
@@ -93,6 +101,7 @@ pub(super) fn count(kind: EventKind) {
         EventKind::Nack => NACKED.add(1),
         EventKind::Lapsed => LAPSED.add(1),
         EventKind::Dead => DEAD.add(1),
-        EventKind::Status | EventKind::Lock | EventKind::Unlock | EventKind::Expired => {}
+        EventKind::Lock => LOCK_ACQUIRED.add(1),
+        EventKind::Status | EventKind::Unlock | EventKind::Expired => {}
     }
 }

@@ -1,7 +1,8 @@
 //! The section `orderwheel` of INFO.
 //!
 //! The server puts `orderwheel_` before each name. Totals are counters since the
-//! module was loaded. Percentiles are those of all queues together: of the live
+//! module was loaded, which no queue that goes takes anything from: they only grow.
+//! Percentiles are those of all queues together: of the live
 //! ones, as far as [`QUEUES_MAX`] reaches, and of those that were freed since.
 //! In a crash report, which is written from a signal handler, only the counters
 //! appear: they take no memory and look at no key.
@@ -148,6 +149,10 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.counter(c"lapsed_total", &counters::LAPSED);
         fields.counter(c"dead_total", &counters::DEAD);
         fields.counter(c"stale_total", &counters::STALE);
+        fields.counter(c"dead_dropped_total", &counters::DEAD_DROPPED);
+        fields.counter(c"lock_attempt_total", &counters::LOCK_ATTEMPTS);
+        fields.counter(c"lock_acquired_total", &counters::LOCK_ACQUIRED);
+        fields.counter(c"lock_busy_total", &counters::LOCK_BUSY);
         if for_crash_report != 0 {
             return;
         }
@@ -156,21 +161,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         let (claims, locks) = waiters::count_all();
         fields.count(c"claim_waiters", claims);
         fields.count(c"lock_waiters", locks);
-        let meters = all_meters();
-        for (name, value) in meters.totals() {
-            // The others are counted for the whole server, see above.
-            if matches!(
-                name,
-                "dead_dropped_total"
-                    | "lock_attempt_total"
-                    | "lock_acquired_total"
-                    | "lock_busy_total"
-            ) && let Ok(name) = CString::new(name)
-            {
-                fields.count(&name, value);
-            }
-        }
-        for (name, value) in meters.times() {
+        for (name, value) in all_meters().times() {
             if let Ok(name) = CString::new(name) {
                 fields.real(&name, value);
             }

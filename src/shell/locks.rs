@@ -76,6 +76,8 @@ pub(super) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
         |queue, env| queue.decide_lock(env, ask, queued),
         |queue, decision| {
             queue.note_lock(decision.outcome);
+            counters::LOCK_ATTEMPTS.add(1);
+            counters::LOCK_BUSY.add(u64::from(decision.outcome == Outcome::Busy));
             if decision.outcome == Outcome::Busy && block_ms.is_some() {
                 return waits.set(true);
             }

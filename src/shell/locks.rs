@@ -130,8 +130,10 @@ struct Granted {
     lapse: Vec<Announcement>,
 }
 
-/// Serves the locks of a queue that have to be looked at. False if the server
-/// refuses writing; then nothing is lost, they are looked at again.
+/// Serves the locks of a queue that have to be looked at, as long as there is time:
+/// asked for after each client that is told something and each lock that has to wait
+/// on. False if the server refuses writing; then nothing is lost, they are looked at
+/// again.
 pub(super) fn serve(
     ctx: Ctx,
     now: &Now,
@@ -141,53 +143,69 @@ pub(super) fn serve(
     name: Name<'_>,
 ) -> bool {
     while let Some(id) = waiters::lock_due(db, key, now.wall_ms().0) {
+        // Those who are told how one order ended share what they are told.
+        let mut told = None;
         while let Some(turn) = waiters::first_for_lock(db, key, &id) {
-            if let Some(answer) = turn.verdict {
-                waiters::serve(turn.ticket, Reply::Lease(answer));
-                continue;
-            }
-            match look(ctx, now, name, &id, &turn) {
-                Some(Look::Told(answer)) => waiters::serve(turn.ticket, Reply::Lease(answer)),
-                Some(Look::Granted(granted)) => {
-                    let Granted {
-                        outcome,
-                        effect,
-                        lapse,
-                    } = *granted;
-                    if !pass::call_apply(ctx, name, &effect, lapse) {
+            let Some(look) = look(ctx, now, name, &id, &turn) else {
+                return false;
+            };
+            let waits = match look {
+                Look::Told(answer) => {
+                    let answer = answer.sharing(told.as_ref());
+                    waiters::serve(turn.ticket, Reply::Lease(answer.clone()));
+                    told = Some(answer);
+                    false
+                }
+                Look::Granted(granted) => {
+                    if !grant(ctx, now, name, &id, &turn, *granted) {
                         return false;
                     }
-                    counters::WAITERS_SERVED.add(1);
-                    let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
-                        queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
-                        // By a clock of now: never more than what is left.
-                        LeaseAnswer::of(outcome, queue.view(&clock::now(), &id).as_ref())
-                    });
-                    let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
-                    waiters::serve(turn.ticket, Reply::Lease(answer));
+                    false
                 }
-                Some(Look::Waits(wake)) => {
+                Look::Waits(wake) => {
                     // At least a millisecond on, so that this loop ends.
-                    waiters::lock_looked_at(
-                        db,
-                        key,
-                        &id,
-                        wake.max(now.wall_ms().0.saturating_add(1)),
-                    );
-                    break;
+                    let wake = wake.max(now.wall_ms().0.saturating_add(1));
+                    waiters::lock_looked_at(db, key, &id, wake);
+                    true
                 }
-                None => return false,
-            }
+            };
             if !more() {
                 return true;
+            }
+            if waits {
+                break;
             }
         }
     }
     true
 }
 
+/// Makes a grant, and tells the client. False if the server refuses.
+fn grant(ctx: Ctx, now: &Now, name: Name<'_>, id: &[u8], turn: &Turn, granted: Granted) -> bool {
+    let Granted {
+        outcome,
+        effect,
+        lapse,
+    } = granted;
+    if !pass::call_apply(ctx, name, &effect, lapse) {
+        return false;
+    }
+    counters::WAITERS_SERVED.add(1);
+    let answer = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+        queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
+        // By a clock of now: never more than what is left.
+        LeaseAnswer::of(outcome, queue.view(&clock::now(), id).as_ref())
+    });
+    let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
+    waiters::serve(turn.ticket, Reply::Lease(answer));
+    true
+}
+
 /// Decides for the first client in line. `None`: it can not be decided now.
 fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Option<Look> {
+    if let Some(verdict) = &turn.verdict {
+        return Some(Look::Told(verdict.clone()));
+    }
     let Want::Lock {
         reentrant,
         max_ms,

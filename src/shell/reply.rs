@@ -5,6 +5,7 @@
 //! named fields; fields are only ever appended.
 
 use std::ffi::CString;
+use std::sync::Arc;
 
 use super::ffi::{Ctx, flag};
 use crate::engine::effect::LeaseKind;
@@ -92,7 +93,8 @@ pub(super) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderV
     bytes_or_null(ctx, view.and_then(|view| view.result));
 }
 
-/// What the lease reply says, kept until a waiting client is woken.
+/// What the lease reply says, kept until a waiting client is woken. Its copies share
+/// what is long: many may wait for one order.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseAnswer {
     /// The outcome.
@@ -106,9 +108,9 @@ pub(super) struct LeaseAnswer {
     /// The order's state.
     state: State,
     /// Its status; `None`: it is missing.
-    status: Option<Box<[u8]>>,
+    status: Option<Arc<[u8]>>,
     /// What came of it.
-    result: Option<Box<[u8]>>,
+    result: Option<Arc<[u8]>>,
 }
 
 impl LeaseAnswer {
@@ -137,6 +139,17 @@ impl LeaseAnswer {
             status: view.map(|view| view.status.into()),
             result: view.and_then(|view| view.result).map(Into::into),
         }
+    }
+
+    /// The same answer, with the result of the one before where that is the same: all
+    /// who are told of one order keep one copy.
+    pub(super) fn sharing(mut self, before: Option<&Self>) -> Self {
+        if let Some(before) = before
+            && before.result == self.result
+        {
+            self.result.clone_from(&before.result);
+        }
+        self
     }
 }
 

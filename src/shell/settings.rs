@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
+use super::cell::Shared;
 use super::ffi::{Ctx, OK, api, guarded};
 use super::scheduler;
 use crate::engine::store::SECOND_BYTES_MAX;
@@ -123,8 +124,19 @@ pub(super) fn limits() -> Limits {
     }
 }
 
+/// The defaults decisions need: built once after a change, as every command reads
+/// them. `None` since a setting was changed.
+static DEFAULTS: Shared<Option<Defaults>> = Shared::new(None);
+
 /// The defaults decisions need.
 pub(super) fn defaults() -> Defaults {
+    DEFAULTS
+        .with(|kept| kept.get_or_insert_with(built).clone())
+        .unwrap_or_else(built)
+}
+
+/// Builds them from the settings.
+fn built() -> Defaults {
     let mut defaults = Defaults::default();
     defaults.lease_ms_max = LEASE_MS_MAX.get();
     for (setting, number) in Setting::ALL.into_iter().zip(&OF_QUEUES) {
@@ -216,6 +228,9 @@ unsafe extern "C" fn set_number(
 ) -> c_int {
     // SAFETY: the data `register` gave.
     unsafe { value(data) }.store(new, Ordering::Relaxed);
+    guarded((), || {
+        DEFAULTS.with(|kept| *kept = None);
+    });
     // With a larger `max-leased` there is room for those who wait.
     guarded((), scheduler::look_at_awaited);
     OK

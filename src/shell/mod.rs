@@ -17,6 +17,7 @@
 //! | `audience` | whether anybody can hear an event |
 //! | `settings`, `info`, `counters` | CONFIG and INFO |
 //! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
+//! | `tokens`, `buffer` | the pace of announcements; a buffer that is kept |
 
 mod agenda;
 mod alarm;
@@ -39,6 +40,7 @@ mod reaper;
 mod reply;
 mod scheduler;
 mod settings;
+mod tokens;
 mod waiters;
 
 use std::hash::RandomState;

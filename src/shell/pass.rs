@@ -27,6 +27,7 @@ use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
 use super::reply::Row;
 use super::scheduler::{self, AGENDA};
 use super::waiters::{Reply, Want};
+use super::tokens::Tokens;
 use super::{
     apply, audience, clock, commands, counters, datatype, locks, numbers, settings, waiters,
 };
@@ -52,19 +53,8 @@ const HEARD: u64 = 2;
 /// which a claim does by itself.
 const UNHEARD: u64 = 16;
 
-/// Announcements that may be made.
-struct Tokens {
-    /// How many at once.
-    left: f64,
-    /// When (monotonic) they were counted.
-    at_us: u64,
-}
-
-/// The tokens of this server.
-static TOKENS: Shared<Tokens> = Shared::new(Tokens {
-    left: 0.0,
-    at_us: 0,
-});
+/// The announcements that this server may make.
+static TOKENS: Shared<Tokens> = Shared::new(Tokens::new());
 
 /// Whether the last pass ended before it came to all that was due.
 static BEHIND: SharedCell<bool> = SharedCell::new(false);
@@ -422,17 +412,16 @@ fn grant_rows(queue: &Queue, now: &Now, effect: &Effect<'_>, picks: &[u32]) -> V
 
 /// In how many milliseconds an announcement may be made, where none may be now.
 fn next_token_ms() -> u64 {
-    let rate = settings::ANNOUNCE_PER_S_MAX.get().max(1);
-    let missing = TOKENS
-        .with(|tokens| (1.0 - tokens.left).max(0.0))
-        .unwrap_or(0.0);
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "a rate far below 2^52; never negative"
-    )]
-    let ms = (missing * 1000.0 / rate as f64).ceil() as u64;
-    ms.max(1)
+    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
+    TOKENS.with(|tokens| tokens.next_ms(per_s)).unwrap_or(1)
+}
+
+/// Takes at most `want` of the announcements that may be made now.
+fn take_tokens(want: u64) -> u64 {
+    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
+    TOKENS
+        .with(|tokens| tokens.take(want, per_s, clock::mono_us()))
+        .unwrap_or(0)
 }
 
 /// Publishes what time has brought, as fast as it may be published.
@@ -494,31 +483,6 @@ fn held(db: i32, key: &[u8], pass: &Pass) -> bool {
                 .unwrap_or(false);
     }
     false
-}
-
-/// Takes at most `want` of the announcements that may be made now.
-fn take_tokens(want: u64) -> u64 {
-    let rate = settings::ANNOUNCE_PER_S_MAX.get();
-    if rate == 0 {
-        return want;
-    }
-    let now_us = clock::mono_us();
-    TOKENS
-        .with(|tokens| {
-            #[allow(clippy::cast_precision_loss, reason = "rates and times far below 2^52")]
-            let (rate, ahead_us) = (rate as f64, now_us.saturating_sub(tokens.at_us) as f64);
-            // As many as ten milliseconds bring may be made at once, at least one.
-            tokens.left = (tokens.left + ahead_us * rate / 1e6).min((rate / 100.0).max(1.0));
-            tokens.at_us = now_us;
-            #[allow(clippy::cast_sign_loss, reason = "never negative")]
-            let taken = want.min(tokens.left as u64);
-            #[allow(clippy::cast_precision_loss, reason = "at most ANNOUNCE_MAX")]
-            {
-                tokens.left -= taken as f64;
-            }
-            taken
-        })
-        .unwrap_or(0)
 }
 
 /// Raises time's events. Runs other code.

@@ -27,6 +27,7 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
+use super::buffer::Spare;
 use super::cell::Shared;
 use super::datatype::{self, Found, VERSION_TEXT, look};
 use super::ffi::{Ctx, Key, Level, Mode, Name, OK, Text, api, flag, guarded, log};
@@ -52,8 +53,18 @@ const CLASS_GENERIC: c_int = raw::REDISMODULE_NOTIFY_GENERIC;
 /// More arguments than this are kept on the heap.
 const ARGS_INLINE: usize = 24;
 
-/// The buffer effects are encoded into.
-static BLOB: Shared<Vec<u8>> = Shared::new(Vec::new());
+/// The buffer effects are encoded into, kept from command to command.
+static BLOB: Shared<Spare> = Shared::new(Spare::new(codec::CHUNK_BYTES));
+
+/// The kept buffer, to encode effects into.
+pub(super) fn take_blob() -> Vec<u8> {
+    BLOB.with(Spare::take).unwrap_or_default()
+}
+
+/// Keeps the buffer for the next one.
+pub(super) fn give_back_blob(blob: Vec<u8>) {
+    BLOB.with(|kept| kept.give_back(blob));
+}
 
 /// A callback for each command.
 macro_rules! entries {
@@ -382,10 +393,8 @@ pub(super) fn carry_out<'e>(
     effect: &Effect<'e>,
     done: &mut Done<'e>,
 ) -> Result<(), Error> {
-    if done.blob.capacity() == 0
-        && let Some(blob) = BLOB.with(std::mem::take)
-    {
-        done.blob = blob;
+    if done.blob.capacity() == 0 {
+        done.blob = take_blob();
     }
     codec::encode(effect, &mut done.blob)?;
     if let Effect::Finish {
@@ -472,12 +481,7 @@ pub(super) fn conclude(
         if deleted {
             call.ctx.notify(CLASS_GENERIC, c"del", call.name);
         }
-        // The buffer is used again, unless it was stretched.
-        let mut blob = done.blob;
-        if blob.capacity() <= codec::CHUNK_BYTES {
-            blob.clear();
-            BLOB.with(|kept| *kept = blob);
-        }
+        give_back_blob(done.blob);
     });
 }
 

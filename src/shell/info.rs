@@ -139,8 +139,8 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.counter(c"apply_refused_total", &counters::APPLY_REFUSED);
         fields.counter(c"apply_mismatch_total", &counters::APPLY_MISMATCH);
         fields.counter(c"panics_total", &counters::PANICS);
-        fields.counter(c"waiters_served_total", &counters::WAITERS_SERVED);
         fields.counter(c"reentries_total", &counters::REENTRIES);
+        fields.counter(c"waiters_served_total", &counters::WAITERS_SERVED);
         fields.counter(c"scheduled_total", &counters::SCHEDULED);
         fields.counter(c"finished_total", &counters::FINISHED);
         fields.counter(c"claimed_total", &counters::CLAIMED);

@@ -23,6 +23,7 @@ mod agenda;
 mod alarm;
 mod apply;
 mod audience;
+mod buffer;
 mod cell;
 mod clock;
 mod commands;

@@ -289,8 +289,11 @@ pub(super) fn call_apply(
     effect: &Effect<'_>,
     announcements: Vec<Announcement>,
 ) -> bool {
-    let mut blob = Vec::new();
-    codec::encode(effect, &mut blob).is_ok() && apply::ourselves(ctx, name, &blob, announcements)
+    let mut blob = commands::take_blob();
+    let done = codec::encode(effect, &mut blob).is_ok()
+        && apply::ourselves(ctx, name, &blob, announcements);
+    commands::give_back_blob(blob);
+    done
 }
 
 /// Removes what reads as missing, and the oldest dead. False if refused.

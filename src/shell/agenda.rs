@@ -17,7 +17,7 @@
 //! No step grows with the number of queues, and SWAPDB swaps two books.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
@@ -38,11 +38,20 @@ const BACKLOG_MAX: u64 = (1 << 52) - 1;
 pub(super) struct Entry {
     /// Wall milliseconds at which to look at it, [`NEVER`] for not at all.
     pub(super) wake: u64,
-    /// Announcements it held back when it was last looked at.
-    pub(super) backlog: u64,
     /// It was overdue when the server started or was promoted: its announcements
     /// wait until subscribers are back.
     pub(super) held: bool,
+}
+
+/// A queue that was taken out of the wakes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// Its database.
+    pub(super) db: i32,
+    /// Its key.
+    pub(super) key: Arc<[u8]>,
+    /// The wall millisecond it was filed for.
+    pub(super) wake: u64,
 }
 
 /// Where a walk through all queues is: the database, and a bound above the
@@ -59,6 +68,8 @@ pub(super) struct Book {
     wakes: Wheel,
     /// The earliest wake, where it is known.
     first: Option<u64>,
+    /// Sum of the backlogs.
+    backlog: u64,
     /// Long keys, by record.
     long: BTreeMap<u32, Arc<[u8]>>,
 }
@@ -84,6 +95,7 @@ impl Book {
             store: Store::new(),
             wakes: Wheel::new(),
             first: None,
+            backlog: 0,
             long: BTreeMap::new(),
         }
     }
@@ -98,7 +110,6 @@ impl Book {
         let record = self.store.rows.get(i)?;
         Some(Entry {
             wake: record.deadline().map_or(NEVER, |wake| wake.0),
-            backlog: record.rev(),
             held: record.is_announced(),
         })
     }
@@ -142,10 +153,21 @@ impl Book {
         self.first.unwrap_or(NEVER)
     }
 
-    /// Sum of the backlogs, counted anew. O(queues).
-    fn backlog(&self) -> u64 {
-        let entries = (0..self.store.rows.end()).filter_map(|i| self.entry(i));
-        entries.map(|entry| entry.backlog).sum()
+    /// Notes the backlog of a record.
+    fn set_backlog(&mut self, i: u32, backlog: u64) {
+        if let Some(record) = self.store.rows.get_mut(i) {
+            let (old, new) = (record.rev(), backlog.min(BACKLOG_MAX));
+            record.set_rev(new);
+            self.backlog = self.backlog.saturating_sub(old).saturating_add(new);
+        }
+    }
+
+    /// Forgets a record.
+    fn remove(&mut self, i: u32) {
+        self.set_wake(i, NEVER);
+        self.set_backlog(i, 0);
+        self.store.remove(i);
+        self.long.remove(&i);
     }
 }
 
@@ -156,8 +178,6 @@ pub(super) struct Agenda {
     books: BTreeMap<i32, Book>,
     /// Number of queues.
     queues: u64,
-    /// Sum of the entries' backlogs.
-    backlog: u64,
 }
 
 impl Agenda {
@@ -166,7 +186,6 @@ impl Agenda {
         Self {
             books: BTreeMap::new(),
             queues: 0,
-            backlog: 0,
         }
     }
 
@@ -176,8 +195,9 @@ impl Agenda {
     }
 
     /// Announcements that were held back when their queues were last looked at.
-    pub(super) const fn backlog(&self) -> u64 {
-        self.backlog
+    /// O(databases).
+    pub(super) fn backlog(&self) -> u64 {
+        self.books.values().map(|book| book.backlog).sum()
     }
 
     /// Bytes that a queue of a database takes here, on average. What queues that
@@ -231,28 +251,19 @@ impl Agenda {
     pub(super) fn note_backlog(&mut self, db: i32, key: &[u8], backlog: u64) {
         if let Some(book) = self.books.get_mut(&db)
             && let Some(i) = book.find(key)
-            && let Some(record) = book.store.rows.get_mut(i)
         {
-            let (old, new) = (record.rev(), backlog.min(BACKLOG_MAX));
-            record.set_rev(new);
-            self.backlog = self.backlog.saturating_sub(old).saturating_add(new);
+            book.set_backlog(i, backlog);
         }
     }
 
     /// Forgets a queue.
     pub(super) fn drop_key(&mut self, db: i32, key: &[u8]) {
-        let Some(book) = self.books.get_mut(&db) else {
-            return;
-        };
-        let Some(i) = book.find(key) else {
-            return;
-        };
-        let backlog = book.entry(i).map_or(0, |entry| entry.backlog);
-        book.set_wake(i, NEVER);
-        book.store.remove(i);
-        book.long.remove(&i);
-        self.queues = self.queues.saturating_sub(1);
-        self.backlog = self.backlog.saturating_sub(backlog);
+        if let Some(book) = self.books.get_mut(&db)
+            && let Some(i) = book.find(key)
+        {
+            book.remove(i);
+            self.queues = self.queues.saturating_sub(1);
+        }
     }
 
     /// The earliest wake, [`NEVER`] if there is none. O(databases).
@@ -261,42 +272,44 @@ impl Agenda {
         wakes.min().unwrap_or(NEVER)
     }
 
-    /// Takes the queue with the earliest wake at or before `now_ms` out of the
-    /// wakes (its entry stays).
-    pub(super) fn take_due(&mut self, now_ms: u64) -> Option<(i32, Arc<[u8]>)> {
+    /// Takes queues with a wake at or before `now_ms` out of the wakes (their entries
+    /// stay), the earliest first, at most `max` and all of one database: so many
+    /// that the reading of a list of the wheel, which has up to 256 queues, is
+    /// not done for one of them alone. Appends them to `out`, with their wakes.
+    pub(super) fn take_due(&mut self, now_ms: u64, max: usize, out: &mut VecDeque<Due>) {
         let books = self.books.iter_mut();
-        let (wake, db, book) = books
+        let Some((wake, db, book)) = books
             .map(|(db, book)| (book.first_wake(), *db, book))
-            .min_by_key(|(wake, _, _)| *wake)?;
+            .min_by_key(|(wake, _, _)| *wake)
+        else {
+            return;
+        };
         if wake == NEVER || wake > now_ms {
-            return None;
+            return;
         }
         let mut due = Vec::new();
         let view = &mut ByDeadline(&mut book.store.rows);
-        book.wakes.take_due(view, now_ms, 1, &mut due);
+        book.wakes.take_due(view, now_ms, max, &mut due);
         book.first = None;
-        let i = due.pop()?;
-        if let Some(record) = book.store.rows.get_mut(i) {
-            record.set_deadline(None);
+        for i in due {
+            let wake = book.entry(i).map_or(wake, |entry| entry.wake);
+            if let Some(record) = book.store.rows.get_mut(i) {
+                record.set_deadline(None);
+            }
+            let key = book.key(i);
+            out.push_back(Due { db, key, wake });
         }
-        Some((db, book.key(i)))
     }
 
-    /// Empties one database, or all (`None`). What was in them is handed back, to
+    /// Empties one database, or all (`None`). O(databases): what was in them is handed back, to
     /// be dropped on another thread.
     pub(super) fn clear(&mut self, db: Option<i32>) -> Vec<Book> {
         let gone: Vec<Book> = match db {
             Some(db) => self.books.remove(&db).into_iter().collect(),
             None => std::mem::take(&mut self.books).into_values().collect(),
         };
-        if db.is_none() {
-            self.queues = 0;
-            self.backlog = 0;
-        } else {
-            for book in &gone {
-                self.queues = self.queues.saturating_sub(book.store.len() as u64);
-                self.backlog = self.backlog.saturating_sub(book.backlog());
-            }
+        for book in &gone {
+            self.queues = self.queues.saturating_sub(book.store.len() as u64);
         }
         gone
     }
@@ -341,7 +354,18 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
-    use super::{Agenda, NEVER};
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use super::{Agenda, BACKLOG_MAX, Due, NEVER};
+
+    /// Takes the first queue that is due.
+    fn take_one(agenda: &mut Agenda, now_ms: u64) -> Option<(i32, Arc<[u8]>)> {
+        let mut due = VecDeque::new();
+        agenda.take_due(now_ms, 1, &mut due);
+        assert!(due.len() <= 1);
+        due.pop_front().map(|Due { db, key, .. }| (db, key))
+    }
 
     #[test]
     fn the_earliest_wake_over_all_databases_comes_first() {
@@ -351,8 +375,8 @@ mod tests {
         agenda.file(0, b"c", 20);
         agenda.file(0, b"idle", NEVER);
         assert_eq!((agenda.first_wake(), agenda.queues()), (10, 4));
-        assert!(agenda.take_due(9).is_none());
-        let order: Vec<(i32, Vec<u8>)> = std::iter::from_fn(|| agenda.take_due(25))
+        assert!(take_one(&mut agenda, 9).is_none());
+        let order: Vec<(i32, Vec<u8>)> = std::iter::from_fn(|| take_one(&mut agenda, 25))
             .map(|(db, key)| (db, key.to_vec()))
             .collect();
         assert_eq!(order, [(1, b"b".to_vec()), (0, b"c".to_vec())]);
@@ -437,7 +461,7 @@ mod tests {
                 assert_eq!(agenda.queues(), 0);
             }
         }
-        let due: Vec<_> = std::iter::from_fn(|| agenda.take_due(100)).collect();
+        let due: Vec<_> = std::iter::from_fn(|| take_one(&mut agenda, 100)).collect();
         assert!(
             due.iter()
                 .map(|(_, key)| &**key)
@@ -470,7 +494,7 @@ mod tests {
         let (mut last, mut met) = (0, 0);
         loop {
             let wake = agenda.first_wake();
-            let Some((_, key)) = agenda.take_due(30_000) else {
+            let Some((_, key)) = take_one(&mut agenda, 30_000) else {
                 break;
             };
             assert!(wake >= last && agenda.entry(0, &key).is_some());
@@ -484,5 +508,76 @@ mod tests {
             agenda.next_after(Some(*at))
         });
         assert_eq!(walk.count(), 16_000);
+    }
+    #[test]
+    fn several_at_a_time_are_the_same_ones_in_the_same_order() {
+        let mut random = 9_u64;
+        let mut dice = move |end: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % end
+        };
+        for max in [1, 2, 7, 64, 1_000] {
+            let mut agenda = Agenda::new();
+            let mut model = Vec::new();
+            for n in 0..2_000_u64 {
+                let (db, wake) = (dice(3) as i32, dice(600));
+                agenda.file(db, &n.to_le_bytes(), wake);
+                model.push((wake, db, n.to_le_bytes()));
+            }
+            model.retain(|(wake, _, _)| *wake <= 400);
+            let mut taken = VecDeque::new();
+            loop {
+                let (before, first) = (taken.len(), agenda.first_wake());
+                agenda.take_due(400, max, &mut taken);
+                if taken.len() == before {
+                    assert!(first > 400);
+                    break;
+                }
+                assert!(taken.len() - before <= max && taken[before].wake == first);
+                let batch: Vec<&Due> = taken.iter().skip(before).collect();
+                assert!(batch.iter().all(|due| due.db == batch[0].db));
+                assert!(batch.is_sorted_by_key(|due| due.wake));
+            }
+            for due in &taken {
+                let wake = agenda.entry(due.db, &due.key).map(|entry| entry.wake);
+                assert_eq!(wake, Some(NEVER), "its entry stays");
+            }
+            let mut met: Vec<_> = taken
+                .iter()
+                .map(|due| (due.wake, due.db, <[u8; 8]>::try_from(&*due.key).unwrap()))
+                .collect();
+            met.sort_unstable();
+            model.sort_unstable();
+            assert_eq!(met, model);
+        }
+    }
+
+    #[test]
+    fn the_backlog_is_that_of_the_queues_there_are() {
+        let mut agenda = Agenda::new();
+        for (db, key, backlog) in [(0, "a", 5), (0, "b", 7), (4, "c", 11), (9, "d", u64::MAX)] {
+            agenda.file(db, key.as_bytes(), NEVER);
+            agenda.note_backlog(db, key.as_bytes(), backlog);
+        }
+        agenda.note_backlog(0, b"none", 99);
+        assert_eq!(agenda.backlog(), 23 + BACKLOG_MAX);
+        agenda.note_backlog(9, b"d", 2);
+        agenda.note_backlog(0, b"a", 1);
+        assert_eq!(agenda.backlog(), 1 + 7 + 11 + 2);
+        agenda.swap(0, 4);
+        agenda.drop_key(4, b"b");
+        assert_eq!(agenda.backlog(), 1 + 11 + 2);
+        agenda.clear(Some(4));
+        assert_eq!(agenda.backlog(), 11 + 2, "swapped with its backlog");
+        agenda.file(0, b"b", 3);
+        assert_eq!(
+            agenda.backlog(),
+            11 + 2,
+            "a slot that is used again has none"
+        );
+        agenda.clear(None);
+        assert_eq!((agenda.backlog(), agenda.queues()), (0, 0));
     }
 }

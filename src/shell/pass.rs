@@ -19,15 +19,16 @@
 //! No queue is borrowed over anything that runs other code (`RM_Call`, events,
 //! waking a client): each step opens the key, takes data out, and closes it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::agenda::NEVER;
+use super::agenda::{Due, NEVER};
 use super::cell::{Shared, SharedCell};
-use super::ffi::{Ctx, Mode, Name, Text, flag, replication_is_paused};
+use super::ffi::{Ctx, Mode, Name, Text, flag, guarded, replication_is_paused};
 use super::reply::Row;
 use super::scheduler::{self, AGENDA};
-use super::waiters::{Reply, Want};
 use super::tokens::Tokens;
+use super::waiters::{Reply, Want};
 use super::{
     apply, audience, clock, commands, counters, datatype, locks, numbers, settings, waiters,
 };
@@ -41,6 +42,10 @@ use crate::request::{Claim, Pick};
 const RETRY_MS: u64 = 10;
 /// When a replica looks again at a queue it can do nothing more for.
 const REPLICA_MS: u64 = 1_000;
+/// When a queue is looked at again in whose service a panic was caught.
+const PANIC_MS: u64 = 1_000;
+/// How many queues are taken out of the agenda at a time.
+const TAKE_MAX: usize = 64;
 /// How many records one APPLY forgets.
 const FORGET_MAX: usize = 256;
 /// How many announcements are taken out of a queue at a time.
@@ -81,6 +86,21 @@ impl Pass {
         clock::mono_us() < self.end_us
     }
 
+    /// The wall millisecond that is `ms` after its start.
+    fn in_ms(&self, ms: u64) -> u64 {
+        self.now.wall_ms().plus(ms).0
+    }
+
+    /// In how many milliseconds to go on with what is due and was not done: refused, or
+    /// not come to.
+    fn retry_ms(&self, refused: bool) -> u64 {
+        match (self.primary, refused) {
+            (false, _) => REPLICA_MS,
+            (true, true) => RETRY_MS,
+            (true, false) => u64::from(self.more()),
+        }
+    }
+
     /// Whether there is time left for announcing.
     fn may_announce(&self) -> bool {
         clock::mono_us() < self.announced_us
@@ -108,27 +128,33 @@ pub(super) fn run(ctx: Ctx) {
     // round twice in one pass.
     let mut again = Vec::new();
     if BEHIND.get() {
-        awaited_first(
-            ctx,
-            &pass,
-            now.mono_us.saturating_add(budget_us / 2),
+        let until_us = now.mono_us.saturating_add(budget_us / 2);
+        look_after_each(
+            awaited_and_due(now.wall_ms().0),
+            |due| look_after(ctx, &pass, due.db, &due.key),
+            || clock::mono_us() < until_us,
+            pass.in_ms(PANIC_MS),
             &mut again,
         );
     }
-    while let Some((db, key)) = AGENDA
-        .with(|agenda| agenda.take_due(now.wall_ms().0))
-        .flatten()
-    {
-        if let Some(wake) = look_after(ctx, &pass, db, &key) {
-            again.push((db, key, wake));
+    let mut in_hand = VecDeque::new();
+    let next = || {
+        if in_hand.is_empty() {
+            AGENDA.with(|agenda| agenda.take_due(now.wall_ms().0, TAKE_MAX, &mut in_hand));
         }
-        if !pass.more() {
-            break;
-        }
-    }
+        in_hand.pop_front()
+    };
+    look_after_each(
+        std::iter::from_fn(next),
+        |due| look_after(ctx, &pass, due.db, &due.key),
+        || pass.more(),
+        pass.in_ms(PANIC_MS),
+        &mut again,
+    );
     BEHIND.set(!pass.more());
     AGENDA.with(|agenda| {
-        for (db, key, wake) in again {
+        // Those there was no time for stand where they stood.
+        for Due { db, key, wake } in again.into_iter().chain(in_hand) {
             // It may have been deleted, or filed for earlier, meanwhile.
             if agenda
                 .entry(db, &key)
@@ -141,43 +167,56 @@ pub(super) fn run(ctx: Ctx) {
     counters::PASS_US_MAX.raise(clock::mono_us().saturating_sub(now.mono_us));
 }
 
-/// Looks after the queues that somebody waits for and that are due, until a moment of
-/// the monotonic clock. For where passes do not get to all that is due: where 20,000
-/// queues fall due in one millisecond, one by one that takes them 0.2 s.
-fn awaited_first(ctx: Ctx, pass: &Pass, until_us: u64, again: &mut Vec<(i32, Arc<[u8]>, u64)>) {
-    let now_ms = pass.now.wall_ms().0;
-    for (db, key) in waiters::awaited(None) {
-        if clock::mono_us() >= until_us {
+/// Looks after one queue after the other, as long as there is time after each, and
+/// appends to `again` when to look at which of them next. A panic costs the queue in
+/// whose service it came up the time until `panicked`, and the others nothing.
+fn look_after_each(
+    queues: impl Iterator<Item = Due>,
+    mut look: impl FnMut(&Due) -> Option<u64>,
+    more: impl Fn() -> bool,
+    panicked: u64,
+    again: &mut Vec<Due>,
+) {
+    for due in queues {
+        if let Some(wake) = guarded(Some(panicked), || look(&due)) {
+            again.push(Due { wake, ..due });
+        }
+        if !more() {
             return;
         }
-        let due = AGENDA.with(|agenda| {
-            let due = agenda
-                .entry(db, &key)
-                .is_some_and(|entry| entry.wake <= now_ms);
-            if due {
-                agenda.file(db, &key, NEVER);
-            }
-            due
-        });
-        if due == Some(true)
-            && let Some(wake) = look_after(ctx, pass, db, &key)
-        {
-            again.push((db, key, wake));
-        }
     }
+}
+
+/// The queues that somebody waits for and that are due, each taken out of the wakes
+/// when it is its turn. For where passes do not get to all that is due: where 20,000
+/// queues fall due in one millisecond, one by one that takes them 0.2 s.
+fn awaited_and_due(now_ms: u64) -> impl Iterator<Item = Due> {
+    waiters::awaited(None)
+        .into_iter()
+        .filter_map(move |(db, key)| {
+            AGENDA
+                .with(|agenda| {
+                    let wake = agenda.entry(db, &key)?.wake;
+                    (wake <= now_ms).then(|| agenda.file(db, &key, NEVER))?;
+                    Some(Due { db, key, wake })
+                })
+                .flatten()
+        })
 }
 
 /// Goes on with the walk over all queues, if there is one.
 fn walk(ctx: Ctx, pass: &Pass) {
     while let Some((db, key, again)) = scheduler::next_of_walk() {
-        if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
-            datatype::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
-                if again {
-                    queue.announce_again();
-                }
-                scheduler::register(db, &key, queue, &pass.now);
-            });
-        }
+        guarded((), || {
+            if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
+                datatype::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+                    if again {
+                        queue.announce_again();
+                    }
+                    scheduler::register(db, &key, queue, &pass.now);
+                });
+            }
+        });
         if !pass.more() {
             return;
         }
@@ -196,9 +235,14 @@ struct Progress {
 /// Does what is due in one queue. Returns when to look at it next, `None` if it
 /// is gone.
 fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
+    // Reading a key that has expired deletes it only where this server may write. What
+    // a replica takes for over its primary may still give a longer life.
     let gone = || {
-        scheduler::forget(db, key);
-        None
+        if pass.primary && !pass.paused {
+            scheduler::forget(db, key);
+            return None;
+        }
+        Some(pass.in_ms(REPLICA_MS))
     };
     let Some(name) = Text::new(key).filter(|_| ctx.select(db)) else {
         return gone();
@@ -224,8 +268,8 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
     let advanced = advanced.or_else(advance);
     match advanced {
         None if waiters::lock_wake(db, key).is_some() => {
-            // Refused, or not come to yet; filed again below if it is there now.
-            return Some(pass.now.wall_ms().0.saturating_add(RETRY_MS));
+            // Refused, or not come to yet.
+            return Some(pass.in_ms(pass.retry_ms(progress.refused)));
         }
         None => return gone(),
         // A lease that ended by itself changes what the order is: WATCH and
@@ -244,6 +288,19 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
             announce(ctx, pass, db, key, name, &mut progress);
         }
     }
+    next_look(ctx, pass, db, key, name, progress).or_else(gone)
+}
+
+/// When to look next at a queue that was looked after; notes that, and its backlog.
+/// `None` where there is no queue.
+fn next_look(
+    ctx: Ctx,
+    pass: &Pass,
+    db: i32,
+    key: &[u8],
+    name: Name<'_>,
+    progress: Progress,
+) -> Option<u64> {
     let waiting = waiters::waiting(db, key);
     let defaults = settings::defaults();
     let ended = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
@@ -265,19 +322,12 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
             wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
         }
         if wake <= now_ms {
-            wake = now_ms
-                + match (pass.primary, progress.refused) {
-                    (false, _) => REPLICA_MS,
-                    (true, true) => RETRY_MS,
-                    (true, false) => u64::from(pass.more()),
-                };
+            wake = pass.in_ms(pass.retry_ms(progress.refused));
         }
         queue.set_armed(wake);
         (wake, queue.announce_backlog(&pass.now))
     });
-    let Some((wake, backlog)) = ended else {
-        return gone();
-    };
+    let (wake, backlog) = ended?;
     AGENDA.with(|agenda| agenda.note_backlog(db, key, if pass.primary { backlog } else { 0 }));
     Some(wake)
 }
@@ -446,13 +496,13 @@ fn announce(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>, progress
                 .hold_until_us
                 .saturating_sub(pass.now.mono_us)
                 .div_ceil(1000);
-            progress.held_until = Some(pass.now.wall_ms().plus(ahead_ms).0);
+            progress.held_until = Some(pass.in_ms(ahead_ms));
             break;
         }
         let may = take_tokens(due.min(ANNOUNCE_MAX));
         if may == 0 {
             let ahead_ms = next_token_ms();
-            progress.held_until = Some(pass.now.wall_ms().plus(ahead_ms).0);
+            progress.held_until = Some(pass.in_ms(ahead_ms));
             break;
         }
         // A server that is not, or no longer, the primary of this key says nothing.
@@ -496,5 +546,60 @@ pub(super) fn publish(ctx: Ctx, name: Name<'_>, announcements: &[Announcement]) 
             *kind == EventKind::Expired || *kind == EventKind::Dead,
         ));
         commands::notify_order(ctx, name, *kind, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{Due, look_after_each};
+
+    /// The queues of these keys.
+    fn queues(keys: &[u8]) -> Vec<Due> {
+        let due = |key: &u8| Due {
+            db: 0,
+            key: [*key].into(),
+            wake: 5,
+        };
+        keys.iter().map(due).collect()
+    }
+
+    /// Looks after the queues `a` to `f` while there is time for `looks` of them; `c`
+    /// panics, `d` is gone. Returns which are looked at again, and when.
+    fn after(looks: u32) -> Vec<(u8, u64)> {
+        let left = Cell::new(looks);
+        let mut again = Vec::new();
+        look_after_each(
+            queues(b"abcdef").into_iter(),
+            |due| {
+                left.set(left.get() - 1);
+                match due.key[0] {
+                    b'c' => panic!("on purpose"),
+                    b'd' => None,
+                    key => Some(u64::from(key)),
+                }
+            },
+            || left.get() > 0,
+            1_000,
+            &mut again,
+        );
+        assert_eq!(left.get(), 0);
+        again.iter().map(|due| (due.key[0], due.wake)).collect()
+    }
+
+    #[test]
+    fn a_panic_loses_no_queue() {
+        let all = [
+            (b'a', 97),
+            (b'b', 98),
+            (b'c', 1_000),
+            (b'e', 101),
+            (b'f', 102),
+        ];
+        assert_eq!(after(6), all);
+        assert_eq!(after(2), all[..2]);
+        assert_eq!(after(3), all[..3], "time is asked for after a panic too");
+        assert_eq!(after(4), all[..3]);
     }
 }

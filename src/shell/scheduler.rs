@@ -8,7 +8,13 @@
 //!
 //! Commands and hooks file queues; the timer is set for the earliest, and with it
 //! the alarm that has it run on time ([`alarm`]). A walk over all queues, in steps,
-//! follows a promotion, a load, and a step of the wall clock.
+//! follows a promotion, a load, a step of the wall clock, and a caught panic.
+//!
+//! Each queue notes the wake it is filed under (`armed`): a command files it again
+//! only for an earlier one. An entry that comes too early costs a look. One that is
+//! lost is not made up for until somebody writes something that is due earlier
+//! still: so an entry goes only with its queue (`unlink`, FLUSHDB), or when a
+//! primary finds the key gone; never because a read on a replica found nothing.
 //!
 //! # Rules
 //! - The timer never stops itself: its id is forgotten first thing in its callback.
@@ -46,6 +52,7 @@ static STATE: Shared<State> = Shared::new(State {
     hold_until_us: 0,
     sweep: None,
     cron_at: None,
+    recovery: Recovery::new(),
 });
 
 /// For starting and stopping the timer where the server gives no context (`unlink`).
@@ -57,6 +64,38 @@ struct Sweep {
     last: Option<Cursor>,
     /// After a promotion: what is unclaimed counts as unannounced.
     again: bool,
+}
+
+/// How long after a walk the next one may follow that makes up for a panic,
+/// microseconds: a queue whose every look panics must not keep the server busy.
+const RECOVER_US: u64 = 1_000_000;
+
+/// Whether there is a panic to make up for: what was on the way to the agenda when it
+/// unwound is lost, and only a walk finds which queues that was.
+struct Recovery {
+    /// Panics that have been made up for.
+    seen: u64,
+    /// When (monotonic) the last walk for one began, microseconds.
+    at_us: u64,
+}
+
+impl Recovery {
+    /// Nothing to make up for.
+    const fn new() -> Self {
+        Self { seen: 0, at_us: 0 }
+    }
+
+    /// Whether a walk is to begin now, where `panics` have been caught so far.
+    fn is_due(&mut self, panics: u64, now_us: u64) -> bool {
+        let due = panics != self.seen && now_us.saturating_sub(self.at_us) >= RECOVER_US;
+        if due {
+            *self = Self {
+                seen: panics,
+                at_us: now_us,
+            };
+        }
+        due
+    }
 }
 
 /// What the scheduler remembers between runs.
@@ -71,6 +110,8 @@ struct State {
     sweep: Option<Sweep>,
     /// The clocks at the last run of the server's cron.
     cron_at: Option<Now>,
+    /// Panics that are to be made up for.
+    recovery: Recovery,
 }
 
 /// Starts the scheduler: called once while the module loads.
@@ -196,6 +237,10 @@ pub(super) fn flushed(db: Option<i32>) {
 /// Two databases were swapped: queues go with them, waiters stay.
 pub(super) fn swapped(one: i32, other: i32) {
     AGENDA.with(|agenda| agenda.swap(one, other));
+    if STATE.with(|state| state.in_pass) == Some(true) {
+        // By an event's listener: what the pass has in hand is elsewhere now.
+        sweep(false);
+    }
     for db in [one, other] {
         for (db, key) in waiters::awaited(Some(db)) {
             if AGENDA.with(|agenda| agenda.entry(db, &key).is_some()) == Some(true) {
@@ -322,7 +367,7 @@ unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void)
         let ctx = unsafe { Ctx::new(ctx) };
         pass::run(ctx);
     });
-    // Also after a panic: time must go on.
+    // Also after a panic: time must go on. What the panic has lost, the cron finds.
     guarded((), || {
         STATE.with(|state| state.in_pass = false);
         arm();
@@ -331,7 +376,8 @@ unsafe extern "C" fn on_timer(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void)
 
 /// The server's cron: `hz` times a second, on the monotonic clock. Notices steps
 /// of the wall clock; a timer that was set before a step back would sleep through
-/// it, and what is filed by lease ends stands for the wrong wall moment.
+/// it, and what is filed by lease ends stands for the wrong wall moment. Notices
+/// panics too.
 pub(super) fn on_cron() {
     let now = clock::now();
     let Some(Some(last)) = STATE.with(|state| state.cron_at.replace(now)) else {
@@ -349,6 +395,11 @@ pub(super) fn on_cron() {
             format!("orderwheel: the wall clock was set by {step_ms} ms"),
         );
         stop();
+        sweep(false);
+    } else if STATE.with(|state| {
+        state.sweep.is_none() && state.recovery.is_due(counters::PANICS.get(), now.mono_us)
+    }) == Some(true)
+    {
         sweep(false);
     } else {
         // Nothing to do where all is well; a timer that was lost comes back here.
@@ -371,4 +422,27 @@ fn stop() {
 /// The detached context, for looking at keys where the server gives none.
 pub(super) fn detached() -> Option<Ctx> {
     DETACHED.get().ctx()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RECOVER_US, Recovery};
+
+    #[test]
+    fn a_panic_is_made_up_for_once_and_a_stream_of_them_once_a_second() {
+        let mut recovery = Recovery::new();
+        let (mut now_us, mut walks) = (5 * RECOVER_US, 0);
+        assert!(!recovery.is_due(0, now_us), "none so far");
+        assert!(recovery.is_due(1, now_us));
+        assert!(!recovery.is_due(1, now_us + 9 * RECOVER_US), "once");
+        for panics in 2..102 {
+            now_us += RECOVER_US / 10;
+            walks += u32::from(recovery.is_due(panics, now_us));
+        }
+        assert_eq!(walks, 10);
+        assert!(
+            recovery.is_due(102, now_us + RECOVER_US),
+            "the last one too"
+        );
+    }
 }

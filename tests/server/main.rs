@@ -27,6 +27,7 @@
 
 mod acl_docs;
 mod blocking;
+mod bounds;
 mod clocks;
 mod commands;
 mod control;

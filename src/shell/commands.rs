@@ -138,6 +138,11 @@ pub(super) fn register(ctx: Ctx) -> bool {
     })
 }
 
+/// Every command's name and flags.
+pub(super) fn names_and_flags() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+    COMMANDS.iter().map(|(name, _, flags)| (*name, *flags))
+}
+
 /// What a command knows from its start.
 pub(super) struct Call<'a> {
     /// The server's context.

@@ -6,7 +6,7 @@
 //! | `commands`, `reply` | the commands and the shapes of their answers |
 //! | `locks`, `control` | LOCK and its family; commands on a queue as a whole |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
-//! | `docs` | what COMMAND DOCS says, and the key specifications ACL goes by |
+//! | `docs`, `acl` | what COMMAND DOCS says, and what ACL goes by: keys, categories |
 //! | `datatype` | saving, loading, copying; where values are boxed |
 //! | `reaper` | the thread on which memory is given back |
 //! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
@@ -19,6 +19,7 @@
 //! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
 //! | `tokens`, `buffer` | the pace of announcements; a buffer that is kept |
 
+mod acl;
 mod agenda;
 mod alarm;
 mod apply;
@@ -69,6 +70,7 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
             log(Level::Warning, c"orderwheel: the server refused a command");
             return Status::Err;
         }
+        acl::register(ctx, commands::names_and_flags());
         docs::register(ctx);
         if !settings::register(ctx) {
             log(

@@ -256,6 +256,198 @@ fn roles_are_lists_of_commands() {
     assert_eq!(dry, Value::Simple("OK".into()));
 }
 
+/// Which categories the server lets a module have: any of the server's, and one of
+/// its own.
+fn categories_of(c: &mut Client) -> (bool, bool) {
+    let version = |c: &mut Client, field: &str| -> Option<(u32, u32)> {
+        let info = cmd!(c, "INFO", "server").text();
+        let line = info.lines().find_map(|line| line.strip_prefix(field))?;
+        let mut parts = line.split('.').map(|part| part.parse().unwrap());
+        Some((parts.next()?, parts.next()?))
+    };
+    match version(c, "valkey_version:") {
+        Some(valkey) => (true, valkey >= (8, 0)),
+        None => version(c, "redis_version:")
+            .map(|redis| (redis >= (7, 2), redis >= (7, 4)))
+            .unwrap(),
+    }
+}
+
+/// The ACL categories of a command.
+#[track_caller]
+fn categories(c: &mut Client, command: &str) -> BTreeSet<String> {
+    let info = cmd!(c, "COMMAND", "INFO", command);
+    info.items()[0].items()[6]
+        .items()
+        .iter()
+        .map(Value::text)
+        .collect()
+}
+
+#[test]
+fn commands_are_in_the_categories_of_their_kind() {
+    /// What a rule may ask for, whatever the data type.
+    const OF_ALL: [&str; 7] = [
+        "@read",
+        "@write",
+        "@fast",
+        "@slow",
+        "@blocking",
+        "@admin",
+        "@dangerous",
+    ];
+    /// An operator's commands of the server work on no key: of those only this.
+    const OF_OPERATORS: [&str; 2] = ["@admin", "@dangerous"];
+    let kin: [(&str, &str, &[&str]); 22] = [
+        ("order.schedule", "zadd", &OF_ALL),
+        ("order.finish", "zrem", &OF_ALL),
+        ("order.status", "hset", &OF_ALL),
+        ("order.claim", "xreadgroup", &OF_ALL),
+        ("order.ack", "xack", &OF_ALL),
+        ("order.mack", "zremrangebyscore", &OF_ALL),
+        ("order.nack", "zadd", &OF_ALL),
+        ("order.lock", "bzpopmin", &OF_ALL),
+        ("order.renew", "pexpire", &OF_ALL),
+        ("order.unlock", "hdel", &OF_ALL),
+        ("order.get", "hget", &OF_ALL),
+        ("order.pttl", "pttl", &OF_ALL),
+        ("order.next", "zrange", &OF_ALL),
+        ("order.scan", "hscan", &OF_ALL),
+        ("order.stats", "xinfo|stream", &OF_ALL),
+        ("order.requeue", "zremrangebyscore", &OF_ALL),
+        ("order.purge", "flushdb", &OF_ALL),
+        ("order.break", "client|kill", &OF_OPERATORS),
+        ("order.config", "config|set", &OF_OPERATORS),
+        ("order.pause", "client|pause", &OF_OPERATORS),
+        ("order.resume", "client|unpause", &OF_OPERATORS),
+        ("order.apply", "replconf", &OF_OPERATORS),
+    ];
+    let server = Server::plain();
+    let mut c = server.client();
+    let (any, own) = categories_of(&mut c);
+    for (name, kin, of) in kin {
+        let has = categories(&mut c, name);
+        if !any {
+            assert_eq!(has, BTreeSet::new(), "{name}");
+            continue;
+        }
+        let kins = categories(&mut c, kin);
+        for category in of {
+            assert_eq!(
+                has.contains(*category),
+                kins.contains(*category),
+                "{name} as {kin}: {category} in {has:?}"
+            );
+        }
+        assert!(has.contains("@read") != has.contains("@write"), "{has:?}");
+        assert!(has.contains("@fast") != has.contains("@slow"), "{has:?}");
+        assert_eq!(has.contains("@orderwheel"), own, "{name}: {has:?}");
+    }
+    if own {
+        // Valkey 8.0 leaves modules' commands out of this list, and out of no other.
+        let all = cmd!(c, "ACL", "CAT", "orderwheel");
+        let all: BTreeSet<String> = all.items().iter().map(Value::text).collect();
+        let listed: BTreeSet<String> = COMMANDS.iter().map(|c| c.0.to_owned()).collect();
+        assert!(all == listed || all.is_empty(), "{all:?}");
+    }
+    assert!(!server.log().contains("refused the ACL categories"));
+}
+
+#[test]
+fn categories_let_in_and_keep_out() {
+    let server = Server::plain();
+    let mut c = server.client();
+    let (any, own) = categories_of(&mut c);
+    cmd!(c, "ORDER.SCHEDULE", "q", "1", "PX", 600_000)
+        .order()
+        .expect("OK");
+    let is_dangerous = |name: &str| {
+        ["apply", "config", "pause", "resume", "break", "purge"]
+            .iter()
+            .any(|word| name.strip_prefix("order.") == Some(word))
+    };
+    let mut reader = user(&server, &mut c, "reader", &["~q*", "+@read"]);
+    let mut writer = user(
+        &server,
+        &mut c,
+        "writer",
+        &["~q*", "+@write", "-@dangerous"],
+    );
+    let mut careful = user(&server, &mut c, "careful", &["~q*", "+@all", "-@dangerous"]);
+    let mut ours = own.then(|| {
+        let rules = ["~q*", "+@orderwheel", "-@dangerous"];
+        let mut ours = user(&server, &mut c, "ours", &rules);
+        assert!(cmd!(ours, "GET", "q").error().starts_with("NOPERM"));
+        ours
+    });
+    for (name, call, flags) in COMMANDS {
+        let (reads, dangerous) = (flags.contains(&"readonly"), is_dangerous(name));
+        let may = |client: &mut Client, may: bool, who: &str| {
+            let reply = client.run(&words(call));
+            let refused = reply.is_error() && reply.error().starts_with("NOPERM");
+            assert_eq!(!refused, may, "{name} by {who}: {reply:?}");
+        };
+        may(&mut reader, any && reads, "reader");
+        may(&mut writer, any && !reads && !dangerous, "writer");
+        // Without categories nothing of ours is dangerous to the server.
+        may(&mut careful, !any || !dangerous, "careful");
+        if let Some(ours) = &mut ours {
+            may(ours, !dangerous, "ours");
+        }
+    }
+}
+
+#[test]
+fn the_roles_in_the_readme_are_taken_and_are_right() {
+    let readme = include_str!("../../README.md");
+    let server = Server::plain();
+    let mut c = server.client();
+    let (_, own) = categories_of(&mut c);
+    let lines = readme
+        .lines()
+        .filter(|line| line.starts_with("ACL SETUSER"))
+        .filter(|line| own || !line.contains("@orderwheel"));
+    let mut roles = Vec::new();
+    for line in lines {
+        let line = line.replace(">…", ">secret");
+        let line = words(&line);
+        let line: Vec<&str> = line.into_iter().filter(|word| !word.is_empty()).collect();
+        let role = line[2];
+        roles.push(role.to_owned());
+        c.run(&line).ok();
+        let may = |c: &mut Client, call: &str| {
+            let mut dry = vec!["ACL", "DRYRUN", role];
+            let call = call.replacen(" q", " orders", 1);
+            dry.extend(words(&call));
+            c.run(&dry) == Value::Simple("OK".into())
+        };
+        for (name, call, flags) in COMMANDS {
+            let word = name.strip_prefix("order.").unwrap();
+            let operators = ["config", "pause", "resume", "break", "purge"].contains(&word);
+            let expected = match (role, word) {
+                (_, "apply")
+                | ("shop", "claim" | "nack" | "mack")
+                | ("closer", "schedule" | "finish") => false,
+                ("reader", _) => flags.contains(&"readonly"),
+                ("app" | "shop" | "closer", _) if operators => false,
+                ("operator", _) if operators => true,
+                ("app", _) | ("shop" | "closer", "get" | "ack") | ("operator", "get") => true,
+                _ => continue,
+            };
+            assert_eq!(may(&mut c, call), expected, "{role}: {call}");
+        }
+        assert!(!may(&mut c, "FLUSHALL") && !may(&mut c, "GET q"), "{role}");
+    }
+    let least: &[&str] = if own {
+        &["app", "reader", "operator", "shop", "closer"]
+    } else {
+        &["shop", "closer", "reader", "operator"]
+    };
+    for role in least {
+        assert!(roles.iter().any(|has| has == role), "{role}: {roles:?}");
+    }
+}
+
 #[test]
 fn settings_are_the_servers_own() {
     let server = Server::plain();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::states::{Snapshot, apply, expect_healthy, expect_no_fault, fill_every_state};
 use crate::support::{
     Claimed, Client, Options, Random, SOON, Server, Value, args, argv, cmd, library, read_file,
-    wait_until, wall_us, wire,
+    wait_for, wait_until, wall_us, wire,
 };
 
 /// How long "nothing happens" is watched.
@@ -130,14 +130,20 @@ fn what_a_queue_has_emptied_is_freed_elsewhere_and_comes_back() {
     let mut server = Server::plain();
     let mut c = server.client();
     let threads = format!("/proc/{}/task", server.pid());
-    let reaper = std::fs::read_dir(threads)
-        .expect("a process has threads")
-        .map(|thread| thread.expect("a thread").path())
-        .find(|thread| {
-            let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
-            name.trim_end() == "orderwheel-free"
-        })
-        .expect("the thread is made while the module loads");
+    // It gives itself its name, when it first runs.
+    let reaper = wait_for(
+        SOON,
+        "the thread that is made while the module loads",
+        || {
+            std::fs::read_dir(&threads)
+                .expect("a process has threads")
+                .map(|thread| thread.expect("a thread").path())
+                .find(|thread| {
+                    let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+                    name.trim_end() == "orderwheel-free"
+                })
+        },
+    );
     // Times it had something to do.
     let turns = || -> u64 {
         std::fs::read_to_string(reaper.join("status"))

@@ -75,6 +75,8 @@ pub mod view;
 pub mod wheel;
 
 #[cfg(test)]
+mod agree;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod model;

@@ -105,6 +105,16 @@ pub(super) struct Tally {
     pub(super) retrying: u32,
 }
 
+/// How far a walk over `drawn`, then `returned`, has got; see [`Queue::undraw`].
+#[derive(Clone, Copy, Debug)]
+struct Undrawing {
+    /// The next record to look at, `NIL` at the end. Whoever gives records other
+    /// handles ends the walk; it begins anew.
+    at: u32,
+    /// What the walk has left behind is due at this moment.
+    wall: WallMs,
+}
+
 /// What only queues have in which more happens than that orders wait for their
 /// deadlines.
 #[derive(Debug, Default)]
@@ -132,8 +142,11 @@ pub(super) struct Busy {
     /// Ids of orders that went back to their deadline by a lapse which has not
     /// been announced, at most [`NOTICES_MAX`].
     notices: VecDeque<Arc<[u8]>>,
-    /// The wall clock at the last look, to notice a step back.
-    seen: WallMs,
+    /// No order of `drawn` and `returned` has a later deadline: as long as the wall
+    /// clock is not before it, all of them are due.
+    latest: WallMs,
+    /// A walk over both that looks for orders which are not due any more.
+    undrawing: Option<Undrawing>,
     /// Totals and times, but for [`Queue::scheduled`].
     pub(super) meters: Lazy<Meters>,
 }
@@ -157,7 +170,8 @@ impl Busy {
         pause: None,
         own: None,
         notices: VecDeque::new(),
-        seen: WallMs(0),
+        latest: WallMs(0),
+        undrawing: None,
         meters: Lazy::new(),
     };
 }
@@ -392,8 +406,18 @@ impl Queue {
             Place::Keeps => {
                 self.busy.keeps.remove(&mut ByKeep(rows), i);
             }
-            Place::Drawn => self.busy.drawn.remove(rows, i, announced),
-            Place::Returned => self.busy.returned.remove(rows, i, announced),
+            Place::Drawn | Place::Returned => {
+                let next = self.after(i);
+                let (rows, busy) = (&mut self.store.rows, &mut *self.busy);
+                if let Some(walk) = busy.undrawing.as_mut().filter(|walk| walk.at == i) {
+                    walk.at = next;
+                }
+                let list = match place {
+                    Place::Drawn => &mut busy.drawn,
+                    _ => &mut busy.returned,
+                };
+                list.remove(rows, i, announced);
+            }
             Place::Dead => self.busy.dead.remove(rows, i, announced),
             Place::Leases => {
                 if let Some(count) = self.tally_of(i) {
@@ -526,20 +550,27 @@ impl Queue {
         self.stand(i, Place::Returned);
         self.store.with_extra(i, |extra| extra.ready_at = since);
         self.busy.returned.push_back(&mut self.store.rows, i);
+        self.note_due(i);
         self.hint_at(WallMs(0));
     }
 
+    /// Notes the deadline of an order that was put into `drawn` or `returned`.
+    fn note_due(&mut self, i: u32) {
+        let deadline = self.store.rows.get(i).and_then(Record::deadline);
+        let deadline = deadline.unwrap_or_default();
+        let busy = &mut *self.busy;
+        busy.latest = busy.latest.max(deadline);
+        if let Some(walk) = &mut busy.undrawing {
+            walk.wall = walk.wall.max(deadline);
+        }
+    }
+
     /// Moves derived structures on to now: ended leases and retry waits become
-    /// what they lead to. `more` is asked between small steps; false stops.
+    /// what they lead to, and what a step back of the wall clock has made undue goes
+    /// back to its deadline. `more` is asked between small steps; false stops.
     /// Returns whether it has caught up. Changes no ground state, so replicas
     /// call it too.
     pub fn advance(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
-        if now.wall_ms() < self.busy.seen && !self.undraw(now, more) {
-            return false;
-        }
-        if self.busy.is_made() {
-            self.busy.seen = now.wall_ms();
-        }
         let mut due = Vec::new();
         while self
             .busy
@@ -567,34 +598,48 @@ impl Queue {
                 self.settle(i, now);
             }
         }
-        true
-    }
-
-    /// After a step back of the wall clock: orders that were drawn and are not
-    /// due any more go back to the wheel. Those are at the end of the list,
-    /// which is in order of deadlines.
-    fn undraw(&mut self, now: &Now, more: &mut dyn FnMut() -> bool) -> bool {
-        loop {
-            let mut back = Vec::new();
-            let mut at = self.busy.drawn.back();
-            while back.len() < STEP
-                && let Some(record) = self.store.rows.get(at)
-                && let Some(deadline) = record.deadline()
-                && !deadline.is_due(now)
-            {
-                back.push((at, deadline));
-                at = record.prev;
-            }
-            if back.is_empty() {
-                return true;
-            }
-            for (i, deadline) in back.into_iter().rev() {
-                self.lift(i);
-                self.file_deadline(i, deadline);
-            }
+        while now.wall_ms() < self.busy.latest {
             if !more() {
                 return false;
             }
+            self.undraw(now);
+        }
+        true
+    }
+
+    /// After a step back of the wall clock: looks at the next few orders of `drawn` and
+    /// `returned` and sends those that are not due any more back to their deadlines.
+    /// Neither list is in order of deadlines for certain (a lapsed lock is drawn after
+    /// what was due later), so the walk goes over both, once for each step back past
+    /// a deadline in them. At its end [`Busy::latest`] is no later than now.
+    fn undraw(&mut self, now: &Now) {
+        let wall = now.wall_ms();
+        let goes_on = self.busy.undrawing.take().filter(|walk| walk.wall <= wall);
+        let first = self.busy.drawn.front().or(self.busy.returned.front());
+        let mut at = goes_on.map_or(first.unwrap_or(NIL), |walk| walk.at);
+        for _ in 0..STEP {
+            let deadline = self.store.rows.get(at).and_then(Record::deadline);
+            let next = self.after(at);
+            if deadline.is_some_and(|deadline| deadline > wall) {
+                self.refile(at);
+            }
+            at = next;
+            if at == NIL {
+                self.busy.latest = wall;
+                return;
+            }
+        }
+        self.busy.undrawing = Some(Undrawing { at, wall });
+    }
+
+    /// The order behind this one in `drawn` followed by `returned`.
+    fn after(&self, i: u32) -> u32 {
+        match self.store.rows.get(i) {
+            Some(record) if record.next != NIL => record.next,
+            Some(record) if record.place() == Place::Drawn => {
+                self.busy.returned.front().unwrap_or(NIL)
+            }
+            _ => NIL,
         }
     }
 
@@ -609,7 +654,11 @@ impl Queue {
         };
         let retry_at = extra.retry().map(|retry| retry.at);
         let Some(grant) = extra.grant() else {
-            self.file_returned(i, retry_at.unwrap_or_default());
+            // It may be ahead again: the wall clock was set back meanwhile.
+            match deadline.filter(|deadline| !deadline.is_due(now)) {
+                Some(deadline) => self.file_deadline(i, deadline),
+                None => self.file_returned(i, retry_at.max(deadline).unwrap_or_default()),
+            }
             return;
         };
         let (end, last_try) = (grant.end, grant.is_last_try());
@@ -655,7 +704,7 @@ impl Queue {
         for i in &due {
             self.stand(*i, Place::Drawn);
             self.busy.drawn.push_back(&mut self.store.rows, *i);
-            self.busy.seen = now.wall_ms();
+            self.note_due(*i);
         }
         !due.is_empty()
     }
@@ -898,6 +947,9 @@ impl Queue {
                 let left = super::time::MonoMs(mono).left(now);
                 now.wall_ms().plus(left)
             });
+        if now.wall_ms() < self.busy.latest {
+            return Some(WallMs(0));
+        }
         if duty == Duty::Advance {
             return leases;
         }

@@ -505,11 +505,14 @@ impl Queue {
         let attempts_max = self.setting(Setting::MaxAttempts, env.defaults);
         let mut claimed = Claimed::default();
         let mut grants = Vec::with_capacity(picks.len());
+        let mut floor = self.floor;
         for i in &picks {
             let fence = env
                 .numbers
-                .grant(env.now.wall_us, self.floor)
+                .grant(env.now.wall_us, floor)
                 .ok_or(Error::NumbersUsedUp)?;
+            // The generator alone does not keep numbers apart that it does not follow.
+            floor = floor.max(fence);
             let attempt = self
                 .store
                 .rows

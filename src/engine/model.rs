@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::decide::Env;
 use super::effect::{AfterTry, Bytes, Effect, LeaseKind};
-use super::number::Numbers;
+use super::number::{NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::{Duty, Queue};
 use super::record::Place;
@@ -525,6 +525,8 @@ struct Kind {
     clock_steps: bool,
     /// Whether primary and replica change places.
     promotions: bool,
+    /// Whether the floor is raised far ahead of the clock.
+    far: bool,
     /// Steps between comparisons of everything.
     compare_every: u64,
 }
@@ -579,8 +581,10 @@ struct World {
     active: usize,
     /// Number generator of the primary.
     numbers: Numbers,
-    /// The same, of the model.
+    /// The same, of the model: numbers that are followed, and those far ahead.
     last: u64,
+    /// See [`World::learn`].
+    far: u64,
     /// The server's defaults.
     defaults: Defaults,
     /// Ids by number.
@@ -688,6 +692,7 @@ impl World {
             active: 0,
             numbers,
             last,
+            far: 0,
             defaults,
             ids,
             numbers_of,
@@ -1165,24 +1170,47 @@ impl World {
     /// The number of a plain write.
     fn next_rev(&mut self, n: u32) -> u64 {
         let old = self.records.get(&n).map_or(0, |record| record.rev);
-        let now_us = self.now().wall_us;
         let rev = if self.state(n) == State::Missing {
-            (self.last + 1).max(now_us).max(self.floor + 1)
+            self.next_grant()
         } else {
-            (old + 1).max(self.last).max(now_us)
+            let rev = (old + 1).max(self.last).max(self.now().wall_us);
+            self.learn(rev);
+            rev
         };
-        if rev <= now_us + 3_600_000_000 {
-            self.last = self.last.max(rev);
-        }
         assert!(rev > old, "revs grow");
         self.floor = self.floor.max(rev);
         rev
     }
 
+    /// Takes note of a number: what is far ahead of the clock is known to queues alone
+    /// that are as far ahead.
+    fn learn(&mut self, number: u64) {
+        if number <= self.now().wall_us + 3_600_000_000 {
+            self.last = self.last.max(number);
+        } else if number <= NUMBER_END - (1 << 40) {
+            self.far = self.far.max(number);
+        }
+    }
+
+    /// The number of a grant, or of an order that is made.
+    fn next_grant(&mut self) -> u64 {
+        let now_us = self.now().wall_us;
+        let own = (self.last + 1).max(now_us);
+        if own > self.floor {
+            self.last = own;
+            return own;
+        }
+        let mut number = self.floor + 1;
+        if number > now_us + 3_600_000_000 && number <= NUMBER_END - (1 << 40) {
+            number = number.max(self.far + 1);
+        }
+        self.learn(number);
+        number
+    }
+
     /// The number of a grant.
     fn next_fence(&mut self, n: u32) -> u64 {
-        let fence = (self.last + 1).max(self.now().wall_us).max(self.floor + 1);
-        self.last = fence;
+        let fence = self.next_grant();
         self.floor = fence;
         let before = self.fences.insert(n, fence);
         assert!(before.is_none_or(|before| before < fence), "P4");
@@ -2168,9 +2196,7 @@ impl World {
         };
         assert_eq!(ids.len(), done);
         assert_eq!(*rev, (self.floor + 1).max(self.last).max(now.wall_us));
-        if *rev <= now.wall_us + 3_600_000_000 {
-            self.last = self.last.max(*rev);
-        }
+        self.learn(*rev);
         self.floor = *rev;
         let mut seen = BTreeSet::new();
         for id in ids {
@@ -2290,7 +2316,12 @@ impl World {
             return;
         }
         if self.dice.chance(100) {
-            let floor = self.floor.max(1) + self.dice.below(3_000);
+            let far = [4_070_908_810_022_341, NUMBER_END - (1 << 40) - 40];
+            let floor = if self.kind.far && self.dice.chance(50) {
+                self.dice.pick(&far).max(self.floor)
+            } else {
+                self.floor.max(1) + self.dice.below(3_000)
+            };
             self.carry(&Effect::Floor(floor));
             self.floor = floor;
             return;
@@ -2383,12 +2414,12 @@ impl World {
         self.numbers = Numbers::new();
         self.numbers.learn(floor, now.wall_us);
         self.numbers.guard(now.wall_us, 10_000_000);
-        let known = if floor <= now.wall_us + 3_600_000_000 {
-            floor
-        } else {
-            0
-        };
-        self.last = known.max(now.wall_us) + 10_000_000;
+        (self.last, self.far) = (0, 0);
+        self.learn(floor);
+        self.last = self.last.max(now.wall_us) + 10_000_000;
+        if self.far > 0 {
+            self.far = (self.far + 10_000_000).min(NUMBER_END - (1 << 40));
+        }
         self.credit.clear();
         for (n, record) in &mut self.records {
             record.announced = false;
@@ -2727,6 +2758,7 @@ fn few_orders_with_certain_clocks_and_passes() {
             announce: Often::Always,
             clock_steps: false,
             promotions: false,
+            far: false,
             compare_every: 64,
         },
         1,
@@ -2745,6 +2777,7 @@ fn many_orders_with_certain_clocks_and_passes() {
             announce: Often::Sometimes,
             clock_steps: false,
             promotions: false,
+            far: false,
             compare_every: 4_096,
         },
         2,
@@ -2763,6 +2796,7 @@ fn few_orders_with_late_passes_clock_steps_and_promotions() {
             announce: Often::Sometimes,
             clock_steps: true,
             promotions: true,
+            far: false,
             compare_every: 64,
         },
         3,
@@ -2781,9 +2815,29 @@ fn few_orders_with_prompt_passes_clock_steps_and_promotions() {
             announce: Often::Always,
             clock_steps: true,
             promotions: true,
+            far: false,
             compare_every: 64,
         },
         4,
+    );
+}
+
+#[test]
+fn few_orders_whose_numbers_are_far_ahead_of_the_clock() {
+    play(
+        Kind {
+            name: "few, far ahead",
+            steps: 100_000,
+            ids: 40,
+            statuses: 5,
+            advance: Often::Sometimes,
+            announce: Often::Always,
+            clock_steps: true,
+            promotions: true,
+            far: true,
+            compare_every: 64,
+        },
+        7,
     );
 }
 
@@ -2799,6 +2853,7 @@ fn many_orders_without_any_pass() {
             announce: Often::Never,
             clock_steps: false,
             promotions: true,
+            far: false,
             compare_every: 4_096,
         },
         5,

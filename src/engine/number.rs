@@ -13,17 +13,25 @@ pub const NUMBER_END: u64 = 1 << 52;
 /// replication) may pull the server's own numbers: one hour, in microseconds.
 pub const FOREIGN_AHEAD_US_MAX: u64 = 3_600_000_000;
 
+/// Numbers further ahead are handed out without a look at each other from here on:
+/// 2^40 before the end, so that no queue is led to the end by another one.
+const FAR_END: u64 = NUMBER_END - (1 << 40);
+
 /// The server's number generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// The largest number this server knows to be in use.
+    /// The largest number this server knows to be in use, of those that it follows.
     last: u64,
+    /// The largest number known to be in use among those that it does not follow, 0
+    /// when there is none, [`FAR_END`] at most. Queues that far ahead of the clock
+    /// share it: a queue and its COPY begin with equal floors.
+    far: u64,
 }
 
 impl Numbers {
     /// A generator that has given out nothing yet.
     pub const fn new() -> Self {
-        Self { last: 0 }
+        Self { last: 0, far: 0 }
     }
 
     /// The largest number known to be in use, 0 when there is none.
@@ -33,16 +41,22 @@ impl Numbers {
 
     /// A number for a lease grant: `max(last + 1, now, floor + 1)`, larger than
     /// every number of the queue and every grant of this server. Where the floor
-    /// is one that was not followed when it was learnt, the number stays a matter
-    /// of its queue too. `None` when the number line is used up (a queue that was
-    /// restored with a number just below [`NUMBER_END`]).
+    /// is one that was not followed when it was learnt, other queues do not follow the
+    /// number either, but for those that are as far ahead: there it is above all
+    /// that was handed out to any of them, up to [`FAR_END`]. `None` when the number
+    /// line is used up (a queue that was restored with a number just below
+    /// [`NUMBER_END`]).
     pub fn grant(&mut self, now_us: u64, floor: u64) -> Option<u64> {
         let own = self.last.saturating_add(1).max(now_us);
-        let number = own.max(floor.saturating_add(1));
+        let mut number = own.max(floor.saturating_add(1));
+        let is_own = number == own;
+        if !is_own && is_far(number, now_us) && number <= FAR_END {
+            number = number.max(self.far.saturating_add(1));
+        }
         if number >= NUMBER_END {
             return None;
         }
-        if number == own {
+        if is_own {
             self.last = number;
         } else {
             // Not followed: other queues would run ahead of the clock by it.
@@ -68,10 +82,14 @@ impl Numbers {
     }
 
     /// Takes note of a number that was given out elsewhere. Returns false when
-    /// it is more than [`FOREIGN_AHEAD_US_MAX`] ahead of the clock and was left
-    /// alone: then it stays a matter of its queue, whose floor keeps it.
+    /// it is more than [`FOREIGN_AHEAD_US_MAX`] ahead of the clock and is not followed:
+    /// then it stays a matter of its queue, whose floor keeps it, and of those that
+    /// are as far ahead.
     pub fn learn(&mut self, number: u64, now_us: u64) -> bool {
-        if number > now_us.saturating_add(FOREIGN_AHEAD_US_MAX) {
+        if is_far(number, now_us) {
+            if number <= FAR_END {
+                self.far = self.far.max(number);
+            }
             return false;
         }
         self.last = self.last.max(number);
@@ -83,7 +101,15 @@ impl Numbers {
     /// below.
     pub fn guard(&mut self, now_us: u64, guard_us: u64) {
         self.last = self.last.max(now_us).saturating_add(guard_us);
+        if self.far != 0 {
+            self.far = self.far.saturating_add(guard_us).min(FAR_END);
+        }
     }
+}
+
+/// Whether a number is too far ahead of the clock to be followed.
+const fn is_far(number: u64, now_us: u64) -> bool {
+    number > now_us.saturating_add(FOREIGN_AHEAD_US_MAX)
 }
 
 #[cfg(test)]

@@ -3055,6 +3055,83 @@ fn a_grant_is_larger_than_the_last_than_the_floor_and_not_behind_the_clock() {
     assert_eq!(numbers.grant(u64::MAX, u64::MAX), None);
 }
 
+/// Wherever a queue's numbers are - by the clock, ahead of it, out of reach of the
+/// server's own, just before the end - each order of one CLAIM has a fence of its own.
+#[test]
+fn each_order_of_a_claim_has_its_own_fence_however_far_ahead_the_floor_is() {
+    let start = START_MS * 1000;
+    for floor in [
+        1,
+        start + 5,
+        start + FOREIGN_AHEAD_US_MAX - 1,
+        start + FOREIGN_AHEAD_US_MAX,
+        start + FOREIGN_AHEAD_US_MAX + 1,
+        4_070_908_810_022_341,
+        NUMBER_END - (1 << 40) - 2,
+        NUMBER_END - (1 << 40),
+        NUMBER_END - 5,
+    ] {
+        for passes in [false, true] {
+            let mut bench = Bench::new(passes);
+            for id in ["a", "b", "c"] {
+                bench.run(&format!("SCHEDULE {id} PX 0"));
+            }
+            bench.carry(&Effect::Floor(floor));
+            assert_eq!(bench.run("CLAIM me COUNT 3"), "a#1 b#1 c#1");
+            let fences: Vec<u64> = ["a", "b", "c"]
+                .map(|id| bench.view(id).unwrap().fence)
+                .to_vec();
+            assert!(
+                fences.first() > Some(&floor) && fences.is_sorted_by(|a, b| a < b),
+                "{floor}: {fences:?}"
+            );
+            assert_eq!(bench.queue.floor(), fences[2]);
+        }
+    }
+}
+
+/// A queue and its copy are granted from by turns, on a server that was started anew
+/// or taken over in between: no fence comes twice.
+#[test]
+fn a_queue_and_its_copy_hand_out_no_fence_twice() {
+    let now_us = START_MS * 1000;
+    for first in [
+        now_us + 10,
+        now_us + FOREIGN_AHEAD_US_MAX + 10,
+        4_070_908_810_022_341,
+    ] {
+        let mut numbers = Numbers::new();
+        let mut floors = [first, first, first + 7];
+        let mut given = BTreeSet::new();
+        for turn in 0..300 {
+            if turn % 100 == 99 {
+                // Another process: it learns of what is there, and moves on.
+                numbers = Numbers::new();
+                for floor in floors {
+                    numbers.learn(floor, now_us);
+                }
+                numbers.guard(now_us, 1_000);
+            }
+            let floor = &mut floors[turn * turn % 3];
+            let number = numbers.grant(now_us, *floor).unwrap();
+            assert!(number > *floor && given.insert(number), "{first}: {number}");
+            *floor = number;
+        }
+        assert!(
+            numbers.last() <= now_us + FOREIGN_AHEAD_US_MAX,
+            "and other queues go by the clock"
+        );
+    }
+    // One queue at the end of the number line does not take the others along.
+    let mut numbers = Numbers::new();
+    numbers.learn(NUMBER_END - 1, now_us);
+    assert_eq!(numbers.grant(now_us, NUMBER_END - 1), None);
+    assert_eq!(
+        numbers.grant(now_us, 4_070_908_810_022_341),
+        Some(4_070_908_810_022_342)
+    );
+}
+
 #[test]
 fn a_write_takes_no_step_of_its_own_and_is_known() {
     let mut numbers = Numbers::new();

@@ -402,7 +402,7 @@ pub(super) fn note_fence_ahead(number: u64) {
             Level::Warning,
             format!(
                 "orderwheel: a queue holds the number {number}, more than an hour ahead of this server's clock; \
-                 it is followed in that queue alone"
+                 only queues as far ahead follow it"
             ),
         );
     }

@@ -30,9 +30,9 @@ pub(super) fn learn(floor: u64, now_us: u64) {
     if floor <= numbers.last() {
         return;
     }
-    if numbers.learn(floor, now_us) {
-        NUMBERS.set(numbers);
-    } else {
+    let followed = numbers.learn(floor, now_us);
+    NUMBERS.set(numbers);
+    if !followed {
         datatype::note_fence_ahead(floor);
     }
 }

@@ -1,5 +1,5 @@
 //! Carrying effects out. Total: an effect for a record that is not there
-//! changes nothing and says so, it is never an error, because the stream it came
+//! changes nothing and says so, one whose bytes find no room is carried out without, it is never an error, because the stream it came
 //! in must go on. A primary applies what it decided, replicas and loaders what
 //! they are told; all end with equal ground state.
 
@@ -15,7 +15,6 @@ use super::outcome::{Event, EventKind};
 use super::queue::{Entry, Pause, Queue};
 use super::record::{Grant, Phase, Place, Record, Retry};
 use super::settings::{Defaults, Setting};
-use super::store::SECOND_BYTES_MAX;
 use super::time::{Now, WallMs};
 
 /// Where effects come from.
@@ -59,7 +58,7 @@ fn boxed(bytes: &Bytes<'_>) -> Box<[u8]> {
 
 impl Queue {
     /// Carries an effect out and notes the events that it raises. Returns false
-    /// if it named a record that is not there. O(1) for each record named.
+    /// if it named a record that is not there, or there was no room for its bytes. O(1) for each record named.
     pub fn apply<'e>(
         &mut self,
         now: &Now,
@@ -161,15 +160,15 @@ impl Queue {
                 let Some(i) = found else { return false };
                 self.move_deadline(i, *deadline, *base == Base::RecordAndLock);
                 self.label(i, *rev, status.as_ref());
-                if let Some(payload) = payload {
-                    self.store.set_second(i, Some(payload));
-                }
+                let fits = payload
+                    .as_ref()
+                    .is_none_or(|payload| self.store.set_second(i, Some(payload)));
                 self.file(i, now, source.entry(Entry::Scheduled));
                 if !self.replaying {
                     self.count_scheduled();
                 }
                 raise(events, EventKind::Schedule, id);
-                true
+                fits
             }
             Effect::Finish {
                 id,
@@ -189,7 +188,7 @@ impl Queue {
                 };
                 let Some(i) = found else { return false };
                 self.meter_finish(i, now, *by);
-                self.finish(i, *keep_end, result.as_deref(), (*at, *by_holder));
+                let fits = self.finish(i, *keep_end, result.as_deref(), (*at, *by_holder));
                 self.label(i, *rev, status.as_ref());
                 if keep_end.is_some() {
                     self.file(i, now, source.entry(Entry::Back));
@@ -202,7 +201,7 @@ impl Queue {
                     EventKind::Finish
                 };
                 raise(events, kind, id);
-                true
+                fits
             }
             Effect::Status {
                 id,
@@ -223,11 +222,10 @@ impl Queue {
                     .rows
                     .get(i)
                     .is_some_and(|record| !record.is_finished());
-                if let Some(payload) = payload.as_ref().filter(|_| open) {
-                    self.store.set_second(i, Some(payload));
-                }
+                let payload = payload.as_ref().filter(|_| open);
+                let fits = payload.is_none_or(|payload| self.store.set_second(i, Some(payload)));
                 raise(events, EventKind::Status, id);
-                true
+                fits
             }
             Effect::Claim {
                 owner,
@@ -496,17 +494,18 @@ impl Queue {
     }
 
     /// Puts the finish mark on a lifted record, notes how it was finished, and frees
-    /// what a finished order does not need.
+    /// what a finished order does not need. False if the result finds no room: then it is
+    /// finished without.
     fn finish(
         &mut self,
         i: u32,
         keep_end: Option<WallMs>,
         result: Option<&[u8]>,
         (at, by_holder): (WallMs, bool),
-    ) {
+    ) -> bool {
         let Some(keep_end) = keep_end else {
             // It goes at once.
-            return;
+            return true;
         };
         let deadline = self.store.rows.get(i).and_then(Record::deadline);
         let extra = self.store.rows.extra(i);
@@ -527,10 +526,15 @@ impl Queue {
             });
         }
         let ending = (at != WallMs(0)).then_some(&ending);
-        self.store.set_result(i, result, ending);
+        let fits = self.store.set_result(i, result, ending);
+        if !fits && !self.store.set_result(i, None, ending) {
+            // What is in the result's place is the payload.
+            self.store.set_result(i, None, None);
+        }
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_finished(keep_end);
         }
+        fits
     }
 
     /// Counts a finish, and how long the claim or lock that it ends took.
@@ -684,20 +688,10 @@ impl Queue {
 
     /// Makes a record from all of its ground state.
     fn restore(&mut self, now: &Now, whole: &Whole<'_>, source: Source<'_>) -> bool {
-        let second = match &whole.life {
-            WholeLife::Open { payload, .. } => payload,
-            WholeLife::Finished { result, .. } => result,
-        };
-        if second
-            .as_ref()
-            .is_some_and(|second| second.len() > SECOND_BYTES_MAX)
-        {
-            return false;
-        }
         let Some(i) = self.fresh(&whole.id) else {
             return false;
         };
-        match &whole.life {
+        let fits = match &whole.life {
             WholeLife::Finished {
                 keep_end,
                 result,
@@ -712,10 +706,11 @@ impl Queue {
                         .as_ref()
                         .map(|holder| (holder.kind, &*holder.owner)),
                 });
-                self.store.set_result(i, result.as_deref(), ending.as_ref());
+                let fits = self.store.set_result(i, result.as_deref(), ending.as_ref());
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_finished(*keep_end);
                 }
+                fits
             }
             WholeLife::Open {
                 deadline,
@@ -724,7 +719,7 @@ impl Queue {
                 error,
                 phase,
             } => {
-                self.store.set_second(i, payload.as_deref());
+                let fits = self.store.set_second(i, payload.as_deref());
                 if let Some(record) = self.store.rows.get_mut(i) {
                     record.set_deadline(*deadline);
                 }
@@ -736,7 +731,12 @@ impl Queue {
                         extra.phase = phase;
                     });
                 }
+                fits
             }
+        };
+        if !fits {
+            self.store.remove(i);
+            return false;
         }
         if let Some(fp) = &whole.fp {
             self.store.with_extra(i, |extra| extra.fp = Some(boxed(fp)));

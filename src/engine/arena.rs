@@ -50,6 +50,35 @@ const UNIT_BYTES: usize = 8;
 const UNIT_BITS: u32 = 13;
 /// Pages that can be addressed; the last one would hold the handle [`NIL`].
 const PAGES_MAX: u32 = (1 << (32 - UNIT_BITS)) - 1;
+/// Pages that can be addressed; in tests as many as the test says.
+#[cfg(not(test))]
+const fn pages_max() -> u32 {
+    PAGES_MAX
+}
+#[cfg(test)]
+use testing::pages_max;
+
+/// A small arena for tests of what happens when it is full.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// See [`set_pages_max`].
+        static MAX: Cell<u32> = const { Cell::new(super::PAGES_MAX) };
+    }
+
+    /// Limits all arenas of this thread, each thread runs one test.
+    pub(in super::super) fn set_pages_max(pages: u32) {
+        MAX.set(pages);
+    }
+
+    /// The limit.
+    pub(super) fn pages_max() -> u32 {
+        MAX.get()
+    }
+}
+
 /// See [`Arena::is_nearly_full`].
 const PAGES_KEPT_BACK: u32 = 4096;
 /// Page heads of a chunk of the table, as a power of two.
@@ -440,7 +469,7 @@ impl Arena {
     pub fn is_nearly_full(&self) -> bool {
         match &self.pages {
             Pages::One(_) => false,
-            Pages::Many(many) => many.rest.mapped >= PAGES_MAX - PAGES_KEPT_BACK,
+            Pages::Many(many) => many.rest.mapped >= pages_max().saturating_sub(PAGES_KEPT_BACK),
         }
     }
 
@@ -678,7 +707,7 @@ impl Many {
             self.rest.mapped += 1;
             return Some(number);
         }
-        if self.rest.pages >= PAGES_MAX {
+        if self.rest.pages >= pages_max() {
             return None;
         }
         if self

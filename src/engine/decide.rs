@@ -193,9 +193,7 @@ impl Queue {
                 effect(Base::Fresh, rev, bytes(ask.status)),
             ));
         };
-        if ask.payload.is_some() && !self.store.has_room() {
-            return Err(Error::QueueFull);
-        }
+        self.room_for(ask.payload)?;
         let was = met.state;
         let by_holder = ask.guard.fence.is_some_and(|fence| met.has_fence(fence));
         let blocked = if was == State::Finished {
@@ -235,6 +233,15 @@ impl Queue {
         };
         let rev = Self::next_rev(env, met.rev)?;
         Ok(ok(was, effect(base, rev, bytes(ask.status))))
+    }
+
+    /// An error where there is no room for a payload or result of an order that is
+    /// there. Without one every write has room.
+    fn room_for(&self, second: Option<&[u8]>) -> Result<(), Error> {
+        if second.is_some() && !self.store.has_room_for_bytes() {
+            return Err(Error::QueueFull);
+        }
+        Ok(())
     }
 
     /// Until when an order that is finished now is kept; `None`: not at all.
@@ -286,6 +293,7 @@ impl Queue {
         {
             return Ok(no(was, Outcome::Expired));
         }
+        self.room_for(ask.result)?;
         let rev = Self::next_rev(env, met.rev)?;
         Ok(ok(was, effect(rev, false)))
     }
@@ -307,9 +315,7 @@ impl Queue {
         if was == State::Finished && ask.payload.is_some() {
             return Ok(no(was, Outcome::State));
         }
-        if ask.payload.is_some() && !self.store.has_room() {
-            return Err(Error::QueueFull);
-        }
+        self.room_for(ask.payload)?;
         let effect = Effect::Status {
             id: Bytes::of(ask.id),
             rev: Self::next_rev(env, met.rev)?,
@@ -336,6 +342,7 @@ impl Queue {
         if let Some(outcome) = blocked {
             return Ok(no(was, outcome));
         }
+        self.room_for(ask.result)?;
         let effect = Effect::Finish {
             id: Bytes::of(ask.id),
             rev: Self::next_rev(env, met.rev)?,

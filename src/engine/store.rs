@@ -1,5 +1,6 @@
 //! The records of a queue and the tables they live in: slab, arena, extras,
-//! index by id, statuses. Knows what a record is made of, nothing of time.
+//! index by id, statuses. Knows what a record is made of, which state that is at a
+//! moment ([`Rows::state`]), and which time each wheel files it under.
 
 use std::hint::black_box;
 
@@ -198,8 +199,8 @@ impl Rows {
             .map_or(NIL, |extra| extra.bytes)
     }
 
-    /// The state at a moment: a function of record and clocks alone. The first
-    /// line that fits; see DESIGN in the README.
+    /// The state at a moment: a function of record and clocks alone. Finish mark, live
+    /// lease, death, retry wait, deadline: the first that there is says it.
     pub fn state(&self, i: u32, now: &Now) -> State {
         let Some(record) = self.slab.get(i) else {
             return State::Missing;
@@ -452,9 +453,14 @@ impl Store {
         }
     }
 
-    /// Whether another record, or a new payload, fits.
+    /// Whether another record fits.
     pub fn has_room(&self) -> bool {
-        self.rows.len() < RECORDS_MAX && !self.rows.arena.is_nearly_full()
+        self.rows.len() < RECORDS_MAX && self.has_room_for_bytes()
+    }
+
+    /// Whether a new payload or result fits.
+    pub fn has_room_for_bytes(&self) -> bool {
+        !self.rows.arena.is_nearly_full()
     }
 
     /// Makes a record with this id, which must not have one. O(1). `None` when
@@ -480,7 +486,7 @@ impl Store {
 
     /// Removes a record, which must stand in no list. O(1).
     pub fn remove(&mut self, i: u32) {
-        self.forget_ending(i);
+        self.release_owner(self.ending_code(i));
         self.clear_extra(i);
         self.set_status(i, b"");
         if let Some(lookup) = &mut self.lookup {
@@ -527,8 +533,9 @@ impl Store {
         }
     }
 
-    /// Replaces the second part of a record's bytes; how it was finished is gone. False
-    /// where the store is full: then there is no second part any more.
+    /// Replaces the second part of a record's bytes. The id stays; how the order was
+    /// finished goes. False if there is no room for it: then nothing has changed. There
+    /// always is for none, or for one that is no longer than the one before.
     pub fn set_second(&mut self, i: u32, second: Option<&[u8]>) -> bool {
         let is_bare = |record: &Record| !record.has_second() && !record.has_ending();
         if second.is_none() && self.rows.slab.get(i).is_none_or(is_bare) {
@@ -538,7 +545,7 @@ impl Store {
     }
 
     /// Sets what came of a finished order, and how it was finished where that is
-    /// known. False where the store is full: then neither is kept.
+    /// known. False if there is no room for it: then nothing has changed.
     pub fn set_result(
         &mut self,
         i: u32,
@@ -553,22 +560,28 @@ impl Store {
         Some(ending::read(self.rows.ending(i)?, &self.rows.extras.owners))
     }
 
-    /// Gives back what the ending of a record holds of the table of owners.
-    fn forget_ending(&mut self, i: u32) {
-        let code = self.rows.ending(i).and_then(ending::code);
+    /// The code of the closer in the ending of a record.
+    fn ending_code(&self, i: u32) -> Option<u16> {
+        self.rows.ending(i).and_then(ending::code)
+    }
+
+    /// Gives a code of [`Store::ending_code`] back.
+    fn release_owner(&mut self, code: Option<u16>) {
         if let Some(code) = code {
             self.rows.extras.owners.release(code);
         }
     }
 
-    /// Replaces what stands behind the id of a record. The new block is there before
-    /// the old one goes; where there is no room for it, the old one is cut to the id.
+    /// Replaces what stands behind the id of a record. False if there is no room for it:
+    /// then nothing has changed.
     fn set_bytes(&mut self, i: u32, second: Option<&[u8]>, ending: Option<&Ending<'_>>) -> bool {
-        self.forget_ending(i);
         let Some(record) = self.rows.slab.get(i) else {
             return false;
         };
-        let old = self.rows.bytes_of(record);
+        if second.is_some_and(|second| second.len() > SECOND_BYTES_MAX) {
+            return false;
+        }
+        let (old, old_code) = (self.rows.bytes_of(record), self.ending_code(i));
         // Ids are at most 255 bytes: a copy on the stack frees the arena.
         let mut copy = [0_u8; 255];
         let id = self.rows.id(i);
@@ -588,26 +601,17 @@ impl Store {
         let tail = written.as_ref().map_or(&[][..], Written::bytes);
         let (length, used) = length_bytes(second.map_or(0, <[u8]>::len));
         let length = second.and(length.get(..used)).unwrap_or(&[]);
-        let fits = second.is_none_or(|second| second.len() <= SECOND_BYTES_MAX);
         let parts = [&head[..], length, id, second.unwrap_or(&[]), tail];
-        let made = fits.then(|| self.rows.arena.insert(&parts)).flatten();
-        if made.is_some() {
-            self.rows.arena.remove(old);
-        } else {
-            if let Some(code) = ending::code(tail) {
-                self.rows.extras.owners.release(code);
-            }
-            let block = self.rows.arena.get_mut(old);
-            for (to, from) in block.iter_mut().zip(head.iter().chain(id)) {
-                *to = *from;
-            }
-        }
-        let handle = made.unwrap_or(old);
+        let Some(handle) = self.replace_block(old, &parts) else {
+            self.release_owner(ending::code(tail));
+            return false;
+        };
+        self.release_owner(old_code);
         let Some(record) = self.rows.slab.get_mut(i) else {
             return false;
         };
-        record.set_second(second.is_some() && made.is_some());
-        record.set_ending(ending.is_some() && made.is_some());
+        record.set_second(second.is_some());
+        record.set_ending(ending.is_some());
         if record.has_extra() {
             let at = record.body;
             if let Some(extra) = self.rows.extras.slab.get_mut(at) {
@@ -616,7 +620,33 @@ impl Store {
         } else {
             record.body = handle;
         }
-        made.is_some()
+        true
+    }
+
+    /// Puts `parts` in the place of the block `old`, which they do not borrow: into
+    /// a block of their own, where there is none into the old one, as far as they fit.
+    /// Returns their handle; `None` if there is no room, and the old block stays.
+    fn replace_block(&mut self, old: u32, parts: &[&[u8]]) -> Option<u32> {
+        let arena = &mut self.rows.arena;
+        if self.rows.slab.len() == 1 {
+            // In an empty arena there is room, and it needs no second page.
+            arena.remove(old);
+            return arena.insert(parts);
+        }
+        if let Some(handle) = arena.insert(parts) {
+            arena.remove(old);
+            return Some(handle);
+        }
+        let mut place = arena.get_mut(old);
+        if parts.iter().map(|part| part.len()).sum::<usize>() > place.len() {
+            return None;
+        }
+        for part in parts {
+            let (to, rest) = place.split_at_mut_checked(part.len())?;
+            to.copy_from_slice(part);
+            place = rest;
+        }
+        Some(old)
     }
 
     /// Changes the rare parts of a record, making them where there are none and
@@ -703,4 +733,67 @@ impl Store {
 /// Whether a status is one of `allowed`; no list allows all.
 pub fn is_one_of(status: &[u8], allowed: &[&[u8]]) -> bool {
     allowed.is_empty() || allowed.contains(&status)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::arena::testing::set_pages_max;
+    use super::super::slab::testing::Run;
+    use super::*;
+
+    /// Payloads of every size come and go in an arena that is full most of the time.
+    /// A new one is there or was refused; the id, and what is not replaced, stay.
+    #[test]
+    fn a_full_arena_refuses_bytes_and_loses_none() {
+        let mut run = Run::new();
+        set_pages_max(12);
+        let (mut store, mut model) = (Store::new(), HashMap::<u64, Option<Vec<u8>>>::new());
+        let mut refused = 0;
+        while run.step < run.steps / 4 {
+            run.step += 1;
+            let number = run.random.below(40);
+            let id = format!("order {number}");
+            let len = match run.random.below(4) {
+                0 => run.random.below(60),
+                1 => run.random.below(3_000),
+                2 => run.random.below(60_000),
+                _ => 0,
+            };
+            let second = vec![run.random.below(256) as u8; len as usize];
+            let second = (len > 0).then_some(second);
+            let Some(i) = store.find(id.as_bytes()) else {
+                assert!(!model.contains_key(&number));
+                if store.create(id.as_bytes()).is_some() {
+                    model.insert(number, None);
+                }
+                continue;
+            };
+            if run.random.below(30) == 0 {
+                store.remove(i);
+                model.remove(&number);
+                continue;
+            }
+            if run.random.below(10) == 0 {
+                let attempt = run.random.below(2) as u32;
+                store.with_extra(i, |extra| extra.attempt = attempt);
+            }
+            let old = model.get_mut(&number).expect("known");
+            let fits = store.set_second(i, second.as_deref());
+            let shrinks = second.as_ref().map(Vec::len) <= old.as_ref().map(Vec::len);
+            assert!(fits || !shrinks, "what gets shorter always has room");
+            if fits {
+                *old = second;
+            }
+            refused += u32::from(!fits);
+            for (number, second) in &model {
+                let id = format!("order {number}");
+                let i = store.find(id.as_bytes()).expect("every id stays");
+                let is_there = store.rows.parts(i) == (id.as_bytes(), second.as_deref());
+                assert!(is_there, "{id} at step {}", run.step);
+            }
+        }
+        assert!(refused > 1_000, "{refused} refused");
+    }
 }

@@ -118,7 +118,7 @@ impl Life {
     /// Saves the queue and loads it into another process.
     fn reload(&mut self) {
         self.mono_us = 1_000 + self.dice.below(1_000_000_000);
-        self.queue = loaded(&self.queue, &self.now());
+        self.queue = loaded(&self.queue, &self.now(), &self.defaults);
         self.numbers = Numbers::new();
         self.numbers.learn(self.queue.floor(), self.wall_us);
         self.numbers.guard(self.wall_us, 1_000_000);
@@ -259,6 +259,7 @@ impl Life {
                     fence,
                     again,
                     error: None,
+                    untried: again != Again::Dead && self.dice.chance(300),
                 };
                 self.ask(|queue, env| queue.decide_nack(env, &ask));
             }
@@ -316,10 +317,8 @@ impl Life {
             numbers: &mut self.numbers,
             defaults: &self.defaults,
         };
-        let claimed = self
-            .queue
-            .decide_claim(&mut env, &ask, &mut || true)
-            .unwrap();
+        self.queue.advance(&env.now, &mut || true);
+        let claimed = self.queue.decide_claim(&mut env, &ask).unwrap();
         let Some(effect) = claimed.effect else {
             return Vec::new();
         };
@@ -369,6 +368,7 @@ impl Life {
                     count: 2,
                 };
                 let swept = self.queue.decide_purge(&now, &ask, &|_| true);
+                self.queue.purge_on(&swept);
                 if let Some(effect) = swept.effect {
                     self.carry(&effect);
                 }
@@ -422,7 +422,7 @@ impl Life {
 
     /// The end of a life: the clock is set, the process is another, or both.
     fn end(&mut self) {
-        let leases = self.leases();
+        let (leases, lengths) = (self.leases(), self.lengths());
         let (steps, reloads, step_first) = match self.dice.below(5) {
             0 => (false, true, false),
             1 | 2 => (true, false, true),
@@ -437,7 +437,9 @@ impl Life {
         if steps && !step_first {
             self.step_clock();
         }
-        self.no_lease_grows(&leases, reloads);
+        // A new process knows the ends of leases on the wall clock alone: one may come
+        // back there, for its length at most.
+        self.no_lease_grows(if reloads { &lengths } else { &leases });
         self.wait();
     }
 
@@ -450,16 +452,22 @@ impl Life {
         IDS.iter().filter_map(left).collect()
     }
 
-    /// No lease has more time left than it had before the end, when `before` was
-    /// noted, and none has come back. A process that was `reloaded` knows the ends of
-    /// leases on the wall clock alone: what bounds them there is their length, to be
-    /// asserted here once a grant knows it.
-    fn no_lease_grows(&self, before: &BTreeMap<&'static [u8], u64>, reloaded: bool) {
-        if reloaded {
-            return;
-        }
+    /// The length of each last grant, live or over, milliseconds: from when it was made
+    /// or renewed until its end.
+    fn lengths(&self) -> BTreeMap<&'static [u8], u64> {
+        let length = |id: &&'static [u8]| {
+            let i = self.queue.store.find(id)?;
+            let grant = self.queue.store.rows.grant(i)?;
+            Some((*id, grant.end.0 - grant.since.0))
+        };
+        IDS.iter().filter_map(length).collect()
+    }
+
+    /// No lease has more left than `most` says, and none is there of which it says
+    /// nothing.
+    fn no_lease_grows(&self, most: &BTreeMap<&'static [u8], u64>) {
         for (id, left) in self.leases() {
-            let most = before.get(id).copied();
+            let most = most.get(id).copied();
             assert!(
                 most.is_some_and(|most| left <= most),
                 "{}: {left} ms left of {most:?}",
@@ -615,6 +623,7 @@ fn hand_back(life: &mut Life, ms: u64) {
         fence,
         again: Again::Delay(ms),
         error: None,
+        untried: false,
     };
     life.ask(|queue, env| queue.decide_nack(env, &ask));
 }

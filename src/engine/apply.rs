@@ -313,6 +313,7 @@ impl Queue {
                 fp,
                 creates,
             } => {
+                self.lapse_said(now, id);
                 let found = if *creates {
                     self.fresh(id)
                 } else {
@@ -373,6 +374,7 @@ impl Queue {
             Effect::Forget { ids } => {
                 let mut all = true;
                 for id in ids {
+                    self.lapse_said(now, id);
                     match self.store.find(id) {
                         Some(i) => self.forget(i),
                         None => all = false,

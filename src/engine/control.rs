@@ -24,6 +24,8 @@ pub struct Swept {
     pub done: u64,
     /// How many of that state are left.
     pub left: u64,
+    /// Where the next PURGE with a filter is to go on, see [`Queue::purge_on`].
+    pub purge_at: u32,
 }
 
 impl Queue {
@@ -114,7 +116,7 @@ impl Queue {
     }
 
     /// Decides `ORDER.REQUEUE`: the longest dead orders first. O(count).
-    pub fn decide_requeue(&mut self, env: &mut Env<'_>, count: usize) -> Result<Swept, Error> {
+    pub fn decide_requeue(&self, env: &mut Env<'_>, count: usize) -> Result<Swept, Error> {
         let rows = &self.store.rows;
         let dead = self
             .busy
@@ -134,15 +136,20 @@ impl Queue {
             let rev = rev.ok_or(Error::NumbersUsedUp)?;
             Some(Effect::Requeue { rev, ids })
         };
-        Ok(Swept { effect, done, left })
+        Ok(Swept {
+            effect,
+            done,
+            left,
+            purge_at: self.busy.purge_at,
+        })
     }
 
     /// Decides `ORDER.PURGE`. O(10 × count). Without a filter, calls repeated until
     /// `left` is 0 take every order of the state. With one, each call goes on where
-    /// the last one stopped, round and round, and `left` counts the whole state:
+    /// [`Queue::purge_on`] was told that the last one stopped, round and round, and `left` counts the whole state:
     /// after as many calls as ten times COUNT fits into the queue, all were met.
     pub fn decide_purge(
-        &mut self,
+        &self,
         now: &Now,
         ask: &Purge<'_>,
         matches: &dyn Fn(&[u8]) -> bool,
@@ -150,6 +157,7 @@ impl Queue {
         let count = ask.count as usize;
         let rows = &self.store.rows;
         let mut handles = Vec::new();
+        let mut purge_at = self.busy.purge_at;
         let filtered = ask.status.is_some() || ask.pattern.is_some();
         match ask.state {
             // Nobody's lease is taken away.
@@ -166,10 +174,10 @@ impl Queue {
             }
             _ => {
                 let end = rows.end();
-                let mut at = if self.busy.purge_at == 0 || self.busy.purge_at > end {
+                let mut at = if purge_at == 0 || purge_at > end {
                     end
                 } else {
-                    self.busy.purge_at
+                    purge_at
                 };
                 let mut looks = count.saturating_mul(PURGE_LOOKS);
                 // Once round at most.
@@ -195,12 +203,9 @@ impl Queue {
                     }
                     handles.push(at);
                 }
-                if self.busy.purge_at != at {
-                    self.busy.purge_at = at;
-                }
+                purge_at = at;
             }
         }
-        let rows = &self.store.rows;
         handles.retain(|i| {
             *i != NIL && rows.get(*i).map(Record::rev).is_some() && rows.state(*i, now) == ask.state
         });
@@ -211,6 +216,14 @@ impl Queue {
             effect: (done > 0).then_some(Effect::Forget { ids }),
             done,
             left,
+            purge_at,
+        }
+    }
+
+    /// Notes how far a PURGE with a filter has looked, also one that found nothing.
+    pub fn purge_on(&mut self, swept: &Swept) {
+        if self.busy.purge_at != swept.purge_at {
+            self.busy.purge_at = swept.purge_at;
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Decisions: what a request comes to. Each reads the order, the clocks, the
-//! settings and the number generator, changes nothing, and returns the outcome
-//! with the effect that carries it out. Only [`Queue::decide_claim`] first brings
-//! the queue's derived structures up to date.
+//! Decisions: what a request comes to. Each reads the order, the clocks and the
+//! settings, and returns the outcome with the effect that carries it out. A decision
+//! changes nothing in the queue, so one whose effect is refused leaves no trace but
+//! the numbers it took from the generator. Those on many orders (CLAIM, REQUEUE,
+//! PURGE) read lists and wheels: whoever asks calls [`Queue::advance`] before.
 //!
 //! The order in which answers are tried is the same for all: missing, finished,
 //! exists, a fence that is not the last grant's, a live lease in the way, rev,
@@ -15,7 +16,7 @@ use super::queue::Queue;
 use super::record::Grant;
 use super::settings::{Defaults, Setting};
 use super::slab::NIL;
-use super::store::is_one_of;
+use super::store::{SeeDeadline, is_one_of};
 use super::time::{Now, WALL_MS_MAX, WallMs};
 use crate::error::Error;
 use crate::request::{
@@ -25,6 +26,10 @@ use crate::request::{
 
 /// So much payload one CLAIM hands out at most (but always one order).
 pub const CLAIM_BYTES_MAX: usize = 1 << 20;
+
+/// So many records a CLAIM looks at beyond those it hands out: after a step back of
+/// the clock it may meet some that are not due any more.
+const PICK_LOOKS_MORE: usize = 256;
 
 /// What the server brings to a decision.
 #[derive(Debug)]
@@ -474,15 +479,8 @@ impl Queue {
     }
 
     /// Decides `ORDER.CLAIM`: takes the next orders in the order in which they
-    /// became claimable. O(count), and what [`Queue::advance`] has to catch up
-    /// with, as far as `more` lets it.
-    pub fn decide_claim(
-        &mut self,
-        env: &mut Env<'_>,
-        ask: &Claim<'_>,
-        more: &mut dyn FnMut() -> bool,
-    ) -> Result<Claimed, Error> {
-        self.advance(&env.now, more);
+    /// became claimable, as far as [`Queue::advance`] has got. O(count + 256).
+    pub fn decide_claim(&self, env: &mut Env<'_>, ask: &Claim<'_>) -> Result<Claimed, Error> {
         if self.is_paused(&env.now) {
             return Ok(Claimed::default());
         }
@@ -504,7 +502,6 @@ impl Queue {
         if picks.is_empty() {
             return Ok(Claimed::default());
         }
-        self.store.expect_records(&picks);
         let lease_ms = ask
             .lease_ms
             .unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));
@@ -549,7 +546,7 @@ impl Queue {
     }
 
     /// Notes what is still to be said of an order that is being claimed.
-    fn catch_up_announcing(&mut self, i: u32, id: &Bytes<'_>, now: &Now, claimed: &mut Claimed) {
+    fn catch_up_announcing(&self, i: u32, id: &Bytes<'_>, now: &Now, claimed: &mut Claimed) {
         use super::outcome::{Announcement, EventKind};
         let Some(record) = self.store.rows.get(i) else {
             return;
@@ -557,60 +554,62 @@ impl Queue {
         if record.is_announced() {
             return;
         }
-        if record.is_lapsed() {
+        let mut say = |kind| {
             claimed.announcements.push(Announcement {
-                kind: EventKind::Lapsed,
+                kind,
                 id: id.shared(),
             });
+        };
+        if record.is_lapsed() {
+            say(EventKind::Lapsed);
         }
-        claimed.announcements.push(Announcement {
-            kind: EventKind::Expired,
-            id: id.shared(),
-        });
-        let late_us = now
-            .wall_us
-            .saturating_sub(self.claimable_since(i).0.saturating_mul(1000));
-        self.busy.meters.lateness.record(late_us);
+        say(EventKind::Expired);
+        let since_us = self.claimable_since(i).0.saturating_mul(1000);
+        claimed.late_us.push(now.wall_us.saturating_sub(since_us));
     }
 
     /// The next `count` claimable orders, as many as fit in
-    /// [`CLAIM_BYTES_MAX`], without taking them out of their lists.
-    fn pick(&mut self, now: &Now, count: usize) -> Vec<u32> {
+    /// [`CLAIM_BYTES_MAX`]: those drawn, then those that are due in the wheel, and
+    /// among them those that returned, each by the time it became claimable. All stay
+    /// where they stand.
+    fn pick(&self, now: &Now, count: usize) -> Vec<u32> {
+        let rows = &self.store.rows;
         let mut picks = Vec::new();
         let mut payload_bytes = 0_usize;
-        let mut drawn = self.busy.drawn.front().unwrap_or(NIL);
-        let mut returned = self.busy.returned.front().unwrap_or(NIL);
-        while picks.len() < count {
-            if drawn == NIL {
-                let last = self.busy.drawn.back();
-                if self.draw(now, count - picks.len()) {
-                    drawn = match self.store.rows.get(last) {
-                        Some(record) => record.next,
-                        None => self.busy.drawn.front().unwrap_or(NIL),
-                    };
-                }
+        let mut drawn = self.busy.drawn.iter(rows).peekable();
+        let mut due: Option<std::iter::Peekable<std::vec::IntoIter<u32>>> = None;
+        let mut returned = self.busy.returned.iter(rows).peekable();
+        for _ in 0..count.saturating_add(PICK_LOOKS_MORE) {
+            if picks.len() == count {
+                break;
             }
-            let i = self.earlier(drawn, returned);
-            let Some(record) = self.store.rows.get(i) else {
+            let by_deadline = drawn.peek().copied().or_else(|| {
+                let wanted = count - picks.len();
+                due.get_or_insert_with(|| self.due(now, wanted).into_iter().peekable())
+                    .peek()
+                    .copied()
+            });
+            let i = self.earlier(
+                by_deadline.unwrap_or(NIL),
+                returned.peek().copied().unwrap_or(NIL),
+            );
+            let Some(record) = rows.get(i) else {
                 break;
             };
-            let (next, has_payload) = (record.next, record.has_second());
-            if i == drawn {
-                drawn = next;
-            } else {
-                returned = next;
+            if by_deadline != Some(i) {
+                returned.next();
+            } else if drawn.next().is_none()
+                && let Some(due) = &mut due
+            {
+                due.next();
             }
-            let state = self.store.rows.state(i, now);
-            if state == State::Scheduled {
-                // The wall clock was set back: not due any more.
-                self.refile(i);
-            }
-            if state != State::Expired {
+            // Set back by a clock step that `advance` has not come to yet.
+            if rows.state(i, now) != State::Expired {
                 continue;
             }
-            if has_payload {
+            if record.has_second() {
                 payload_bytes =
-                    payload_bytes.saturating_add(self.store.rows.parts(i).1.map_or(0, <[u8]>::len));
+                    payload_bytes.saturating_add(rows.parts(i).1.map_or(0, <[u8]>::len));
             }
             if payload_bytes > CLAIM_BYTES_MAX && !picks.is_empty() {
                 break;
@@ -618,5 +617,14 @@ impl Queue {
             picks.push(i);
         }
         picks
+    }
+
+    /// The first `count` orders of the wheel that are due.
+    fn due(&self, now: &Now, count: usize) -> Vec<u32> {
+        let mut due = Vec::new();
+        let view = SeeDeadline(&self.store.rows);
+        self.deadlines
+            .first_due(&view, now.wall_ms().0, count, &mut due);
+        due
     }
 }

@@ -468,7 +468,8 @@ impl World {
             other => {
                 match other {
                     Request::Claim(ask) => {
-                        if let Ok(claimed) = queue.decide_claim(&mut env, ask, &mut || true) {
+                        queue.advance(&self.now, &mut || true);
+                        if let Ok(claimed) = queue.decide_claim(&mut env, ask) {
                             for i in &claimed.picks {
                                 let view = queue.view_at(&self.now, *i).unwrap();
                                 assert_eq!(view.state, State::Expired);

@@ -45,6 +45,7 @@
 //! | `store`, `record`, `status`, `ending` | the records and what they are made of |
 //! | `lookup` | from an id to its record, one or many at a time |
 //! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
+//! | `notices` | what is still to be said of lapsed locks |
 //! | `lazy` | parts that are made when they are needed |
 //! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
 
@@ -61,6 +62,7 @@ pub mod lazy;
 pub mod lease;
 pub mod lookup;
 pub mod meters;
+pub mod notices;
 pub mod number;
 pub mod outcome;
 pub mod queue;

@@ -769,6 +769,11 @@ impl World {
         let nows = self.nows();
         let mut events = Vec::new();
         let primary = self.active;
+        // What is to be said before is said once, and by this server alone.
+        let before = |queue: &Queue| queue.lapses_before(&nows[primary], effect);
+        for said in &before(&self.servers[primary].queue) {
+            self.announced(said);
+        }
         assert!(
             self.servers[primary]
                 .queue
@@ -1600,10 +1605,9 @@ impl World {
             lease_ms,
             pick,
         };
-        let claimed = self.servers[self.active]
-            .queue
-            .decide_claim(&mut env, &ask, &mut || patient)
-            .unwrap();
+        let queue = &mut self.servers[self.active].queue;
+        queue.advance(&now, &mut || patient);
+        let claimed = queue.decide_claim(&mut env, &ask).unwrap();
 
         let active = self.active;
         let live = |record: &&MRecord| {
@@ -2234,6 +2238,7 @@ impl World {
         };
         self.queue().advance(&now, &mut || true);
         let swept = self.queue().decide_purge(&now, &ask, &matches);
+        self.queue().purge_on(&swept);
         let takes = !matches!(state, State::Leased | State::Reserved);
         let wanted: BTreeSet<u32> = self
             .records

@@ -78,6 +78,9 @@ pub struct Claimed {
     pub picks: Vec<u32>,
     /// What the world has not been told yet of these orders.
     pub announcements: Vec<Announcement>,
+    /// How late those are that nobody was told of, microseconds; to be counted once
+    /// they are claimed ([`Queue::note_late`](super::queue::Queue::note_late)).
+    pub late_us: Vec<u64>,
 }
 
 /// Kind of a keyspace event.

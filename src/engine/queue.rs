@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!                     ┌ Deadlines  wheel, wall clock   scheduled, and expired until drawn
-//!        ┌ claimable ─┼ Drawn      list, by deadline   expired, drawn for announcing or claiming
+//!        ┌ claimable ─┼ Drawn      list, by deadline   expired, drawn for announcing
 //! record ┤            └ Returned   list, by arrival    claimable by lapse, retry, release, late creation
 //!        ├ Leases     wheel, monotonic clock           live claims and locks, retry waits
 //!        ├ Dead       list, oldest first               dead
@@ -28,13 +28,13 @@
 //!
 //! Deliberately absent: a drain, and any cascade by time (see `wheel`).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::effect::{Bytes, Effect, LeaseKind};
 use super::fifo::Fifo;
 use super::lazy::{Blank, Lazy};
 use super::meters::Meters;
+use super::notices::Notices;
 use super::outcome::{Announcement, EventKind, Outcome};
 use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
@@ -52,10 +52,6 @@ const DRAW_MAX: usize = 256;
 /// Kept records are forgotten in batches: their wake is rounded up to this many
 /// milliseconds. They read as missing at once, so only memory waits.
 const FORGET_EVERY_MS: u64 = 256;
-
-/// So many lapsed locks are noted until they are announced; of more, the world
-/// is not told. On a replica nobody fetches the notes, so there must be a limit.
-const NOTICES_MAX: usize = 1 << 16;
 
 /// "No time": nothing to wake up for.
 pub const NEVER: u64 = u64::MAX;
@@ -139,9 +135,9 @@ pub(super) struct Busy {
     pub(super) pause: Option<Box<Pause>>,
     /// The settings of its own. Ground.
     pub(super) own: Option<Box<Own>>,
-    /// Ids of orders that went back to their deadline by a lapse which has not
-    /// been announced, at most [`NOTICES_MAX`].
-    notices: VecDeque<Arc<[u8]>>,
+    /// Orders that went back to their deadline by a lapse which has not been
+    /// announced.
+    notices: Notices,
     /// No order of `drawn` and `returned` has a later deadline: as long as the wall
     /// clock is not before it, all of them are due.
     latest: WallMs,
@@ -169,7 +165,7 @@ impl Busy {
         lapsed: false,
         pause: None,
         own: None,
-        notices: VecDeque::new(),
+        notices: Notices::new(),
         latest: WallMs(0),
         undrawing: None,
         meters: Lazy::new(),
@@ -296,13 +292,11 @@ impl Queue {
     /// for what is to be announced of lapsed locks, and statuses.
     pub fn bytes(&self) -> usize {
         let busy = self.busy.made().map_or(0, |busy| {
-            let notices: usize = busy.notices.iter().map(|id| allocated(id.len() + 16)).sum();
             busy.meters.bytes()
                 + busy.meters.made().map_or(0, Meters::bytes)
                 + busy.leases.bytes()
                 + busy.keeps.bytes()
-                + notices
-                + allocated(busy.notices.capacity() * size_of::<Arc<[u8]>>())
+                + busy.notices.bytes()
                 + busy.pause.as_ref().map_or(0, |pause| {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })
@@ -342,6 +336,20 @@ impl Queue {
     /// Counts how long a client waited for a lock it was granted, microseconds.
     pub fn note_lock_wait(&mut self, waited_us: u64) {
         self.busy.meters.lock_wait.record(waited_us);
+    }
+
+    /// Counts how late orders were that were claimed before they were announced,
+    /// microseconds.
+    pub fn note_late(&mut self, late_us: &[u64]) {
+        for late_us in late_us {
+            self.busy.meters.lateness.record(*late_us);
+        }
+    }
+
+    /// Prepares for a claim of these records, which is to be carried out next: what it
+    /// will read is read for all of them at once.
+    pub fn expect(&mut self, picks: &[u32]) {
+        self.store.expect_records(picks);
     }
 
     /// Counts an order that was created or moved.
@@ -677,9 +685,7 @@ impl Queue {
         } else if end < deadline || !deadline.is_due(now) {
             // What makes it claimable is its deadline, which may have passed too
             // since. (A claimed order comes here if the wall clock was set back.)
-            if self.busy.notices.len() < NOTICES_MAX {
-                self.busy.notices.push_back(self.store.rows.id(i).into());
-            }
+            self.busy.notices.push(self.store.rows.id(i).into());
             self.file_deadline(i, deadline);
             self.hint_at(WallMs(0));
             return;
@@ -692,8 +698,8 @@ impl Queue {
     }
 
     /// Draws due orders from the wheel, at least one if one is due and about
-    /// `want` at most. Returns whether any was.
-    pub(super) fn draw(&mut self, now: &Now, want: usize) -> bool {
+    /// `want` at most.
+    fn draw(&mut self, now: &Now, want: usize) {
         let mut due = Vec::new();
         self.deadlines.take_due(
             &mut ByDeadline(&mut self.store.rows),
@@ -706,7 +712,6 @@ impl Queue {
             self.busy.drawn.push_back(&mut self.store.rows, *i);
             self.note_due(*i);
         }
-        !due.is_empty()
     }
 
     /// Since when an order of `Drawn` or `Returned` has been claimable.
@@ -736,9 +741,15 @@ impl Queue {
     /// Puts a record that is no longer due (the wall clock was set back) back
     /// into the wheel.
     pub(super) fn refile(&mut self, i: u32) {
-        let Some(deadline) = self.store.rows.get(i).and_then(Record::deadline) else {
+        let Some(record) = self.store.rows.get(i) else {
             return;
         };
+        let Some(deadline) = record.deadline() else {
+            return;
+        };
+        if record.is_lapsed() && !record.is_announced() {
+            self.busy.notices.push(self.store.rows.id(i).into());
+        }
         self.lift(i);
         self.file_deadline(i, deadline);
     }
@@ -784,7 +795,7 @@ impl Queue {
         }
         for _ in 0..max {
             if !self.busy.notices.is_empty()
-                && let Some(id) = self.busy.notices.pop_front()
+                && let Some(id) = self.busy.notices.pop()
             {
                 out.push(Announcement {
                     kind: EventKind::Lapsed,
@@ -847,29 +858,45 @@ impl Queue {
         out.push(Announcement { kind, id });
     }
 
-    /// Takes what is still to be said of this order's lock that has lapsed, so
-    /// that it can be said before the next grant or before the record goes.
-    /// Nothing while paused. O(1) but for what other locks' ends wait to be said.
-    pub fn take_lapse(&mut self, now: &Now, id: &[u8]) -> Option<Announcement> {
-        if self.is_paused(now) {
-            return None;
-        }
-        let at = self.busy.notices.iter().position(|noted| **noted == *id);
-        let noted = at.and_then(|at| self.busy.notices.remove(at));
-        let is_lapsed_reservation = || {
-            let i = self.store.find(id)?;
-            let (rows, record) = (&self.store.rows, self.store.rows.get(i)?);
-            let grant = rows.grant(i)?;
-            let is_one = record.deadline().is_none()
-                && record.keep_end().is_none()
-                && grant.end_mono.is_over(now);
-            is_one.then(|| id.into())
+    /// What is to be said before this effect is carried out: that the lock which stood
+    /// where another one is granted, or where the record goes, has lapsed. Nothing
+    /// while paused. O(log n) for each order named.
+    pub fn lapses_before(&self, now: &Now, effect: &Effect<'_>) -> Vec<Announcement> {
+        let ids: &[Bytes<'_>] = match effect {
+            Effect::Lock { id, .. } => std::slice::from_ref(id),
+            Effect::Forget { ids } => ids,
+            _ => return Vec::new(),
         };
-        let id = noted.or_else(is_lapsed_reservation)?;
-        Some(Announcement {
-            kind: EventKind::Lapsed,
-            id,
-        })
+        if self.is_paused(now) {
+            return Vec::new();
+        }
+        let lapsed = ids
+            .iter()
+            .filter(|id| self.busy.notices.has(&***id) || self.is_lapsed_reservation(now, id));
+        lapsed
+            .map(|id| Announcement {
+                kind: EventKind::Lapsed,
+                id: id.shared(),
+            })
+            .collect()
+    }
+
+    /// Whether an id was reserved by a lock that has lapsed, and is there yet.
+    fn is_lapsed_reservation(&self, now: &Now, id: &[u8]) -> bool {
+        let lapsed = || {
+            let i = self.store.find(id)?;
+            let (grant, record) = (self.store.rows.grant(i)?, self.store.rows.get(i)?);
+            let is_reservation = record.deadline().is_none() && record.keep_end().is_none();
+            Some(is_reservation && grant.end_mono.is_over(now))
+        };
+        lapsed().unwrap_or(false)
+    }
+
+    /// An effect is carried out before which [`Queue::lapses_before`] was said.
+    pub(super) fn lapse_said(&mut self, now: &Now, id: &[u8]) {
+        if !self.busy.notices.is_empty() && !self.is_paused(now) {
+            self.busy.notices.take(id);
+        }
     }
 
     /// Counts everything unclaimed as not announced, after a promotion. O(n) in
@@ -889,7 +916,7 @@ impl Queue {
                 list.announce_again();
             }
             // What lapsed while another server was primary was its to say.
-            busy.notices = VecDeque::new();
+            busy.notices = Notices::new();
         }
         self.hint_at(WallMs(0));
     }

@@ -626,6 +626,27 @@ impl Wheel {
         }
     }
 
+    /// As [`Wheel::first_n`], of those with a time of at most `until`.
+    pub fn first_due(&self, records: &impl Filed, until: u64, n: usize, out: &mut Vec<u32>) {
+        let end = out.len().saturating_add(n);
+        if out.len() < end {
+            let mut walk = Walk {
+                records,
+                from: 0,
+                ahead: n,
+                reader: Reader::new(),
+                each: &mut |i| {
+                    let is_due = time_of(records, i) <= until;
+                    if is_due {
+                        out.push(i);
+                    }
+                    is_due && out.len() < end
+                },
+            };
+            self.walk(self.root, &mut walk);
+        }
+    }
+
     /// Calls `f` with every record in order of time, then arrival, until it says
     /// no. O(records).
     pub fn for_each_in_order(&self, records: &impl Filed, f: &mut dyn FnMut(u32) -> bool) {

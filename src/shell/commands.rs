@@ -416,6 +416,8 @@ pub(super) fn carry_out<'e>(
         let answer = LeaseAnswer::finished(status, result.as_deref());
         waiters::finished(call.db, call.name.bytes(), id, &answer);
     }
+    done.announcements
+        .extend(queue.lapses_before(&call.now, effect));
     apply_counted(&call.now, queue, effect, &mut done.events);
     effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
     Ok(())
@@ -595,6 +597,7 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
     // Who would wait does not pass by those who wait already.
     if block.is_none() || waiters::first(db, name.bytes()).is_none() {
         let defaults = settings::defaults();
+        queue.advance(&call.now, &mut call.budget());
         let claimed = numbers::with(|numbers| {
             queue.decide_claim(
                 &mut Env {
@@ -603,7 +606,6 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
                     defaults: &defaults,
                 },
                 ask,
-                &mut call.budget(),
             )
         });
         let claimed = match claimed {
@@ -615,9 +617,11 @@ fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
                 announcements: claimed.announcements,
                 ..Done::default()
             };
+            queue.expect(&claimed.picks);
             if let Err(error) = carry_out(call, queue, effect, &mut done) {
                 return reply::error(ctx, &error);
             }
+            queue.note_late(&claimed.late_us);
             ctx.reply_array(claimed.picks.len());
             for pick in &claimed.picks {
                 match queue.view_at(&call.now, *pick) {

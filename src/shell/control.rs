@@ -101,7 +101,9 @@ pub(super) fn purge(call: &Call<'_>, ask: &Purge<'_>) {
     sweep(call, |queue, _| {
         queue.advance(&call.now, &mut call.budget());
         let matches = |id: &[u8]| ask.pattern.is_none_or(|pattern| glob::matches(pattern, id));
-        Ok(queue.decide_purge(&call.now, ask, &matches))
+        let swept = queue.decide_purge(&call.now, ask, &matches);
+        queue.purge_on(&swept);
+        Ok(swept)
     });
 }
 

@@ -216,7 +216,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
         return None;
     };
     let defaults = settings::defaults();
-    let decide = |queue: &mut Queue| {
+    let decide = |queue: &Queue| {
         if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
             return Ok(Look::Told(LeaseAnswer::of(
                 outcome,
@@ -243,7 +243,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
         Ok::<_, Error>(match (decision.outcome, decision.effect) {
             (outcome, Some(effect)) => {
                 let effect = own(effect);
-                let lapse = queue.take_lapse(now, id).into_iter().collect();
+                let lapse = queue.lapses_before(now, &effect);
                 Look::Granted(Box::new(Granted {
                     outcome,
                     effect,
@@ -256,8 +256,8 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
     };
     // No queue, or a key of another type that APPLY will be refused on: as if
     // there were none.
-    let there = datatype::with_queue(ctx, name, Mode::Quiet, decide);
-    let looked = there.unwrap_or_else(|| decide(&mut Queue::new()));
+    let there = datatype::with_queue(ctx, name, Mode::Quiet, |queue| decide(queue));
+    let looked = there.unwrap_or_else(|| decide(&Queue::new()));
     looked.ok()
 }
 

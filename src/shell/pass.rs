@@ -352,13 +352,7 @@ fn forget_records(ctx: Ctx, pass: &Pass, name: Name<'_>) -> bool {
     while let Some((effect, lapses)) = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
         let effect = queue.due_forget(&pass.now, &defaults, FORGET_MAX)?;
         // A lock on an unknown id goes with its record: said while it is there.
-        let lapses: Vec<Announcement> = match &effect {
-            Effect::Forget { ids } => ids
-                .iter()
-                .filter_map(|id| queue.take_lapse(&pass.now, id))
-                .collect(),
-            _ => Vec::new(),
-        };
+        let lapses = queue.lapses_before(&pass.now, &effect);
         Some((effect, lapses))
     })
     .flatten()
@@ -399,34 +393,37 @@ fn serve_waiters(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> 
             },
         };
         let granted = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.advance(&pass.now, &mut || pass.more());
             numbers::with(|numbers| {
                 let mut env = Env {
                     now: pass.now,
                     numbers,
                     defaults: &defaults,
                 };
-                let claimed = queue.decide_claim(&mut env, &ask, &mut || pass.more());
+                let claimed = queue.decide_claim(&mut env, &ask);
                 // Numbers used up: nothing changes soon, so not every millisecond.
                 let Ok(claimed) = claimed else {
                     return Some(None);
                 };
-                let effect = claimed.effect?;
-                Some(Some((effect, claimed.picks, claimed.announcements)))
+                let mut claimed = claimed;
+                let effect = claimed.effect.take()?;
+                Some(Some((effect, claimed)))
             })
         });
         let Some(granted) = granted.flatten() else {
             break;
         };
-        let Some((effect, picks, announcements)) = granted else {
+        let Some((effect, claimed)) = granted else {
             return false;
         };
-        if !call_apply(ctx, name, &effect, announcements) {
+        if !call_apply(ctx, name, &effect, claimed.announcements) {
             return false;
         }
         // Looked up now: so a lease is never said to be longer than what is left of it.
         let now = clock::now();
         let rows = datatype::with_queue(ctx, name, Mode::Quiet, |queue| {
-            grant_rows(queue, &now, &effect, &picks)
+            queue.note_late(&claimed.late_us);
+            grant_rows(queue, &now, &effect, &claimed.picks)
         })
         .unwrap_or_default();
         counters::WAITERS_SERVED.add(rows.len() as u64);

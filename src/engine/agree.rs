@@ -43,7 +43,7 @@ use crate::request::{
 };
 
 /// How many lives are lived.
-const LIVES: u64 = 20_000;
+const LIVES: u64 = 50_000;
 /// The ids of a life.
 const IDS: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
 /// Lengths of leases, waits and deadlines, milliseconds.

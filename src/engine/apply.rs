@@ -566,6 +566,7 @@ impl Queue {
         let Some(i) = self.waiting(&granted.id) else {
             return false;
         };
+        self.lapse_said(now, &granted.id);
         let since = self.claimable_since(i);
         let waited = now.wall_us.saturating_sub(since.0.saturating_mul(1000));
         self.meter(|meters| {

@@ -551,15 +551,18 @@ impl Queue {
         let Some(record) = self.store.rows.get(i) else {
             return;
         };
-        if record.is_announced() {
-            return;
-        }
         let mut say = |kind| {
             claimed.announcements.push(Announcement {
                 kind,
                 id: id.shared(),
             });
         };
+        if self.busy.notices.has(&**id) {
+            say(EventKind::Lapsed);
+        }
+        if record.is_announced() {
+            return;
+        }
         if record.is_lapsed() {
             say(EventKind::Lapsed);
         }

@@ -12,6 +12,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::lazy::Blank;
 use super::slab::allocated;
 
 /// So many notices there are at most; of more, the world is not told. On a replica
@@ -94,6 +95,13 @@ impl<K: Clone + Ord> Notices<K> {
     {
         let turn = self.last.remove(id)?;
         self.turns.remove(&turn)
+    }
+}
+
+impl Blank for Notices {
+    fn blank() -> &'static Self {
+        static BLANK: Notices = Notices::new();
+        &BLANK
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) struct Busy {
     pub(super) own: Option<Box<Own>>,
     /// Orders that went back to their deadline by a lapse which has not been
     /// announced.
-    notices: Notices,
+    pub(super) notices: Lazy<Notices>,
     /// No order of `drawn` and `returned` has a later deadline: as long as the wall
     /// clock is not before it, all of them are due.
     latest: WallMs,
@@ -165,7 +165,7 @@ impl Busy {
         lapsed: false,
         pause: None,
         own: None,
-        notices: Notices::new(),
+        notices: Lazy::new(),
         latest: WallMs(0),
         undrawing: None,
         meters: Lazy::new(),
@@ -297,6 +297,7 @@ impl Queue {
                 + busy.leases.bytes()
                 + busy.keeps.bytes()
                 + busy.notices.bytes()
+                + busy.notices.made().map_or(0, Notices::bytes)
                 + busy.pause.as_ref().map_or(0, |pause| {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })
@@ -860,7 +861,8 @@ impl Queue {
 
     /// What is to be said before this effect is carried out: that the lock which stood
     /// where another one is granted, or where the record goes, has lapsed. Nothing
-    /// while paused. O(log n) for each order named.
+    /// while paused. (For a claim, [`Queue::decide_claim`] says it.) O(log n) for each
+    /// order named.
     pub fn lapses_before(&self, now: &Now, effect: &Effect<'_>) -> Vec<Announcement> {
         let ids: &[Bytes<'_>] = match effect {
             Effect::Lock { id, .. } => std::slice::from_ref(id),
@@ -892,7 +894,7 @@ impl Queue {
         lapsed().unwrap_or(false)
     }
 
-    /// An effect is carried out before which [`Queue::lapses_before`] was said.
+    /// A grant is made, or a record goes, before which [`Queue::lapses_before`] was said.
     pub(super) fn lapse_said(&mut self, now: &Now, id: &[u8]) {
         if !self.busy.notices.is_empty() && !self.is_paused(now) {
             self.busy.notices.take(id);
@@ -916,7 +918,7 @@ impl Queue {
                 list.announce_again();
             }
             // What lapsed while another server was primary was its to say.
-            busy.notices = Notices::new();
+            busy.notices = Lazy::new();
         }
         self.hint_at(WallMs(0));
     }

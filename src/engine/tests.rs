@@ -3023,6 +3023,20 @@ fn a_claim_says_what_was_not_announced_yet() {
         tell(&mut bench, &[(10.0, "pass 1", "lapsed:a expired:a")]);
         assert_eq!(claim(&mut bench, 9), "lapsed:b expired:b");
         tell(&mut bench, &[(10.0, "pass", "-")]);
+        // Also that the lock which kept it from being claimed has lapsed.
+        tell(
+            &mut bench,
+            &[
+                (10.0, "SCHEDULE c PX 10", "OK missing>scheduled"),
+                (10.0, "LOCK c me PX 5", "OK scheduled>leased"),
+            ],
+        );
+        bench.until(30.0);
+        assert_eq!(
+            claim(&mut bench, 9),
+            "lapsed:c expired:c lapsed:a expired:a lapsed:b expired:b"
+        );
+        tell(&mut bench, &[(30.0, "pass", "-")]);
     }
 }
 

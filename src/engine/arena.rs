@@ -34,7 +34,10 @@
 //! and a block in use; the spare of a class is empty.
 //!
 //! Deliberately absent: the length of what a block holds (the caller's own header
-//! in the block says it), moving blocks, and alignment (blocks are bytes).
+//! in the block says it) and alignment (blocks are bytes). An arena that has shrunk
+//! is made smaller in steps, see [`tight`].
+
+mod tight;
 
 use super::slab::{NIL, allocated, free_page, growth};
 
@@ -309,6 +312,10 @@ struct Class {
     spare: u32,
     /// Pages with memory, the spare among them.
     pages: u32,
+    /// Blocks in use.
+    live: u32,
+    /// Bytes of its pages.
+    bytes: usize,
 }
 
 /// What is to be known of several pages.
@@ -554,6 +561,8 @@ impl Many {
                 room: if has_room { 0 } else { NIL },
                 spare: NIL,
                 pages: 1,
+                live: u32::from(page.live),
+                bytes: data_bytes,
             });
         }
         let mut chunk = Vec::with_capacity(2);
@@ -616,7 +625,11 @@ impl Many {
         let class = class_of(page.block as usize);
         let was_full = page.is_full();
         page.take(unit);
-        if page.live == 0 {
+        let is_empty = page.live == 0;
+        if let Some(state) = self.class_mut(class) {
+            state.live -= 1;
+        }
+        if is_empty {
             if !was_full {
                 self.unlink(number, class);
             }
@@ -647,6 +660,8 @@ impl Many {
                     room: NIL,
                     spare: NIL,
                     pages: 0,
+                    live: 0,
+                    bytes: 0,
                 },
             );
             self.rest.used |= 1 << class;
@@ -680,6 +695,9 @@ impl Many {
         let more = page.data.capacity() - before;
         let full = page.is_full();
         self.rest.data_bytes += more;
+        let state = self.class_mut(class)?;
+        state.live += 1;
+        state.bytes += more;
         if full {
             self.unlink(number, class);
         }
@@ -773,11 +791,19 @@ impl Many {
             state.spare = number;
             return;
         }
-        state.pages -= 1;
         if in_use == 0 && spare != NIL {
-            state.pages -= 1;
             state.spare = NIL;
-            self.give_back(spare);
+            self.drop_page(spare, class);
+        }
+        self.drop_page(number, class);
+    }
+
+    /// Gives an empty page of a class back, which is in no list.
+    fn drop_page(&mut self, number: u32, class: u32) {
+        let bytes = self.page(number).map_or(0, |page| page.data.capacity());
+        if let Some(state) = self.class_mut(class) {
+            state.pages -= 1;
+            state.bytes -= bytes;
         }
         self.give_back(number);
     }
@@ -849,15 +875,17 @@ impl Many {
                     state.spare
                 );
             }
-            let of_class = self
-                .chunks
-                .iter()
-                .flatten()
-                .filter(|head| head.page.block as usize == block_bytes(class));
+            let pages = self.chunks.iter().flatten().map(|head| &head.page);
+            let (mut count, mut live, mut bytes) = (0, 0, 0);
+            for page in pages.filter(|page| page.block as usize == block_bytes(class)) {
+                count += 1;
+                live += u32::from(page.live);
+                bytes += page.data.capacity();
+            }
             assert_eq!(
-                of_class.count(),
-                state.pages as usize,
-                "pages of class {class}"
+                (count, live, bytes),
+                (state.pages, state.live, state.bytes),
+                "pages, blocks and bytes of class {class}"
             );
         }
         assert_eq!(

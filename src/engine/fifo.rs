@@ -40,6 +40,18 @@ pub trait Linked {
     fn set_next(&mut self, i: u32, next: u32);
 }
 
+/// Has the records beside record `i`, which has come here with its links, point to
+/// it. O(1).
+pub fn relink(links: &mut impl Linked, i: u32) {
+    let (prev, next) = (links.prev(i), links.next(i));
+    if prev != NIL {
+        links.set_next(prev, i);
+    }
+    if next != NIL {
+        links.set_prev(next, i);
+    }
+}
+
 /// The list; see the head of the file. 20 bytes, no heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fifo {
@@ -179,6 +191,16 @@ impl Fifo {
         self.unannounced = self.unannounced.saturating_sub(1);
         self.cursor = links.next(i);
         Some(i)
+    }
+
+    /// A record of this list has another handle now, and its links with it. O(1).
+    pub fn moved(&mut self, links: &mut impl Linked, from: u32, to: u32) {
+        relink(links, to);
+        for end in [&mut self.head, &mut self.tail, &mut self.cursor] {
+            if *end == from {
+                *end = to;
+            }
+        }
     }
 
     /// Counts everything as not announced. The caller takes the marks of those

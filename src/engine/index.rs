@@ -55,6 +55,7 @@
 
 use std::hint::black_box;
 
+use super::slab::tight::{WASTE_MIN, grown, pack, roomy};
 use super::slab::{NIL, Slab, Vacant, allocated, free_page, growth};
 
 /// Records that know their hash.
@@ -328,6 +329,77 @@ impl Index {
             self.merge();
         }
         true
+    }
+
+    /// Record `from` with this hash has the handle `to` now. O(1) on average.
+    pub fn moved(&mut self, hash: u64, from: u32, to: u32) {
+        let mut at = At::Home(self.bucket_of(hash));
+        loop {
+            let Some(line) = self.line_mut(at) else {
+                debug_assert!(false, "record {from} is not in the index");
+                return;
+            };
+            if let Some(handle) = line.handles.iter_mut().find(|handle| **handle == from) {
+                *handle = to;
+                return;
+            }
+            at = At::Spilled(line.next);
+        }
+    }
+
+    /// Lines of the only page, and lines for which it has memory; nothing where there
+    /// are several, which are whole but for the last.
+    const fn only_page(&self) -> (usize, usize) {
+        match self.pages.as_slice() {
+            [page] => (page.len(), page.capacity()),
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether it is worth a compaction. Of the spilled lines most go long before a
+    /// bucket does, so they are held against the home lines. O(1).
+    pub fn is_sparse(&self) -> bool {
+        let (lines, room) = self.only_page();
+        let surplus = room.saturating_sub(grown(roomy(lines)));
+        surplus * size_of::<Line>() > WASTE_MIN
+            || self.spilled.surplus() > WASTE_MIN + self.page_bytes / 2
+    }
+
+    /// One step towards an index that takes no more memory than it needs, see
+    /// [`pack`]: at most half a page is copied. False if there is none to be made.
+    /// Buckets are merged by removals, not here.
+    pub fn pack(&mut self, records: &impl Hashed) -> bool {
+        let (lines, room) = self.only_page();
+        if room > grown(lines)
+            && let Some(page) = self.pages.first_mut()
+        {
+            page.shrink_to(grown(lines));
+            self.page_bytes = page.capacity() * size_of::<Line>();
+            return page.capacity() < room;
+        }
+        pack(
+            self,
+            |index| &mut index.spilled,
+            |index, line| index.line_before(records, line),
+            |index, before, _, to| {
+                if let Some(before) = index.line_mut(before) {
+                    before.next = to;
+                }
+            },
+        )
+    }
+
+    /// The line before a spilled one. O(1) on average.
+    fn line_before(&self, records: &impl Hashed, line: u32) -> Option<At> {
+        let first = self.spilled.get(line)?.entries().next()?;
+        let mut before = At::Home(self.bucket_of(records.hash_of(first.handle)));
+        loop {
+            let next = self.next(before)?;
+            if next == At::Spilled(line) {
+                return Some(before);
+            }
+            before = next;
+        }
     }
 
     /// The largest power of two that is not above the number of buckets.

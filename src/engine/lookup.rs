@@ -155,6 +155,27 @@ impl Lookup {
         self.index.remove(hash, i);
     }
 
+    /// The record with this id, looked for and not remembered. O(1).
+    pub fn seek(&self, rows: &Rows, id: &[u8]) -> Option<u32> {
+        self.index.find(hash_of_id(id), |i| rows.is(i, id))
+    }
+
+    /// Record `from` has the handle `to` now. O(1).
+    pub fn moved(&mut self, rows: &Rows, from: u32, to: u32) {
+        self.recent.set(Recent::NOTHING);
+        self.index.moved(hash_of_id(rows.id(to)), from, to);
+    }
+
+    /// Whether it is worth a compaction. O(1).
+    pub fn is_sparse(&self) -> bool {
+        self.index.is_sparse()
+    }
+
+    /// See [`Index::pack`].
+    pub fn pack(&mut self, rows: &Rows) -> bool {
+        self.index.pack(rows)
+    }
+
     /// Remembers the last id that was looked for.
     fn remember(&self, id: &[u8], seen: Seen) {
         let mut recent = Recent {

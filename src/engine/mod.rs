@@ -46,11 +46,13 @@
 //! | `lookup` | from an id to its record, one or many at a time |
 //! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
 //! | `notices` | what is still to be said of lapsed locks |
+//! | `compact` | a queue that has shrunk gives memory back |
 //! | `lazy` | parts that are made when they are needed |
 //! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
 
 pub mod apply;
 pub mod arena;
+pub mod compact;
 pub mod control;
 pub mod decide;
 pub mod effect;

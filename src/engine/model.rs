@@ -831,6 +831,14 @@ impl World {
     fn pass(&mut self) {
         let exact = self.kind.is_exact();
         for server in 0..2 {
+            // Whatever the run is like: nothing of a compaction shows.
+            if self.dice.chance(20) {
+                let mut budget = self.dice.below(4);
+                self.servers[server].queue.compact_all(&mut || {
+                    budget = budget.saturating_sub(1);
+                    budget > 0
+                });
+            }
             let often = self.kind.advance;
             let now = self.servers[server].now();
             if often == Often::Always {

@@ -198,6 +198,8 @@ pub struct Queue {
     scheduled: u16,
     /// Effects come back from disk: nothing is counted.
     pub(super) replaying: bool,
+    /// The parts whose compaction has begun and is not at its end, as bits.
+    pub(super) compacting: u8,
 }
 
 /// A wake in six bytes.
@@ -249,6 +251,7 @@ impl Queue {
             armed: Wake::NEVER,
             scheduled: 0,
             replaying: false,
+            compacting: 0,
         }
     }
 

@@ -34,10 +34,12 @@
 //! - an empty page has nothing below its filled mark, and memory only if it is the spare;
 //! - the last page of the table has memory.
 //!
+//! A slab that has shrunk is made smaller in steps, see [`tight`].
+//!
 //! Deliberately absent: generations in handles (nobody keeps a handle across a
-//! call that could free it), moving values to close holes (whoever knows the
-//! links can do it with `insert` and `remove`), and iteration (see
-//! [`Slab::skip_empty`]).
+//! call that could free or move it), and iteration (see [`Slab::skip_empty`]).
+
+pub mod tight;
 
 use std::sync::OnceLock;
 

@@ -28,18 +28,18 @@ const RECORDS_MAX: usize = 1 << 31;
 #[derive(Debug)]
 pub struct Rows {
     /// The records.
-    slab: Slab<Record>,
+    pub(super) slab: Slab<Record>,
     /// Their ids and payloads.
-    arena: Arena,
+    pub(super) arena: Arena,
     /// Their rare parts.
-    extras: Lazy<Extras>,
+    pub(super) extras: Lazy<Extras>,
 }
 
 /// The rare parts of records.
 #[derive(Debug, Default)]
-struct Extras {
+pub(super) struct Extras {
     /// The parts.
-    slab: Slab<Extra>,
+    pub(super) slab: Slab<Extra>,
     /// Heap bytes of what they hold.
     boxed_bytes: usize,
     /// The closers that finished orders which are kept.
@@ -63,7 +63,7 @@ pub struct Store {
     /// The tables.
     pub rows: Rows,
     /// Records by id, where there are or were more than [`FEW`].
-    lookup: Option<Box<Lookup>>,
+    pub(super) lookup: Option<Box<Lookup>>,
     /// The statuses the records have.
     statuses: Statuses,
 }
@@ -72,7 +72,7 @@ pub struct Store {
 const FEW: u32 = 16;
 
 /// Splits a block into id and, where there is one, the second part.
-fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split_block(block: &[u8], has_second: bool) -> (&[u8], Option<&[u8]>) {
     let Some((&id_len, mut rest)) = block.split_first() else {
         return (&[], None);
     };
@@ -189,7 +189,7 @@ impl Rows {
     }
 
     /// Handle of a record's bytes.
-    fn bytes_of(&self, record: &Record) -> u32 {
+    pub(super) fn bytes_of(&self, record: &Record) -> u32 {
         if !record.has_extra() {
             return record.body;
         }
@@ -421,10 +421,18 @@ impl Store {
     /// The record with this id. O(1).
     pub fn find(&self, id: &[u8]) -> Option<u32> {
         let Some(lookup) = &self.lookup else {
-            return (0..self.rows.end()).find(|i| self.rows.is(*i, id));
+            return self.seek(id);
         };
         let found = lookup.look_up(&self.rows, id).found;
         (found != NIL).then_some(found)
+    }
+
+    /// As [`Store::find`], and nothing is remembered of it. O(1).
+    pub(super) fn seek(&self, id: &[u8]) -> Option<u32> {
+        match &self.lookup {
+            Some(lookup) => lookup.seek(&self.rows, id),
+            None => (0..self.rows.end()).find(|i| self.rows.is(*i, id)),
+        }
     }
 
     /// Prepares for the lookups of these ids, which are to come next and in this
@@ -541,7 +549,7 @@ impl Store {
         if second.is_none() && self.rows.slab.get(i).is_none_or(is_bare) {
             return true;
         }
-        self.set_bytes(i, second, None)
+        self.replace_bytes(i, second, None)
     }
 
     /// Sets what came of a finished order, and how it was finished where that is
@@ -552,7 +560,7 @@ impl Store {
         result: Option<&[u8]>,
         ending: Option<&Ending<'_>>,
     ) -> bool {
-        self.set_bytes(i, result, ending)
+        self.replace_bytes(i, result, ending)
     }
 
     /// How a finished order was finished, where that is known.
@@ -574,7 +582,12 @@ impl Store {
 
     /// Replaces what stands behind the id of a record. False if there is no room for it:
     /// then nothing has changed.
-    fn set_bytes(&mut self, i: u32, second: Option<&[u8]>, ending: Option<&Ending<'_>>) -> bool {
+    fn replace_bytes(
+        &mut self,
+        i: u32,
+        second: Option<&[u8]>,
+        ending: Option<&Ending<'_>>,
+    ) -> bool {
         let Some(record) = self.rows.slab.get(i) else {
             return false;
         };
@@ -607,20 +620,24 @@ impl Store {
             return false;
         };
         self.release_owner(old_code);
-        let Some(record) = self.rows.slab.get_mut(i) else {
-            return false;
-        };
-        record.set_second(second.is_some());
-        record.set_ending(ending.is_some());
-        if record.has_extra() {
-            let at = record.body;
-            if let Some(extra) = self.rows.extras.slab.get_mut(at) {
-                extra.bytes = handle;
-            }
-        } else {
-            record.body = handle;
+        if let Some(record) = self.rows.slab.get_mut(i) {
+            record.set_second(second.is_some());
+            record.set_ending(ending.is_some());
         }
+        self.set_bytes(i, handle);
         true
+    }
+
+    /// Says where the bytes of a record are.
+    pub(super) fn set_bytes(&mut self, i: u32, handle: u32) {
+        let Some(record) = self.rows.slab.get_mut(i) else {
+            return;
+        };
+        if !record.has_extra() {
+            record.body = handle;
+        } else if let Some(extra) = self.rows.extras.slab.get_mut(record.body) {
+            extra.bytes = handle;
+        }
     }
 
     /// Puts `parts` in the place of the block `old`, which they do not borrow: into

@@ -15,6 +15,8 @@
     reason = "stories are told in small signed milliseconds"
 )]
 
+mod compaction;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

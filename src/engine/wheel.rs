@@ -50,7 +50,8 @@
 //! from the root and knows its way), cascades, ticks, and canceling by handle
 //! alone (the record knows its time).
 
-use super::fifo::Linked;
+use super::fifo::{Linked, relink};
+use super::slab::tight::{WASTE_MIN, pack};
 use super::slab::{NIL, Slab, Vacant, allocated};
 
 /// Linked records that know the time they are filed under.
@@ -554,6 +555,60 @@ impl Wheel {
             *place = Place::In {
                 node: number,
                 digit,
+            };
+        }
+    }
+
+    /// A record of the wheel has another handle now, and its links with it. O(8).
+    pub fn moved(&mut self, records: &mut impl Filed, from: u32, to: u32) {
+        relink(records, to);
+        if records.prev(to) != NIL && records.next(to) != NIL {
+            return;
+        }
+        let Some(way) = self.way_to(time_of(records, to)) else {
+            return;
+        };
+        let mut slot = self.slot(way.end);
+        for end in [&mut slot.head, &mut slot.tail] {
+            if *end == from {
+                *end = to;
+            }
+        }
+        self.set_slot(way.end, slot);
+    }
+
+    /// Whether it is worth to compact its nodes. O(1).
+    pub fn is_sparse(&self) -> bool {
+        let nodes = self.nodes.as_ref();
+        nodes.is_some_and(|nodes| nodes.surplus() > WASTE_MIN)
+    }
+
+    /// One step towards nodes that take no more memory than they need, see [`pack`].
+    /// False if there is none to be made.
+    pub fn pack(&mut self) -> bool {
+        if self.nodes.is_none() {
+            return false;
+        }
+        pack(
+            self,
+            |wheel| wheel.nodes.get_or_insert_default(),
+            Self::place_of,
+            |wheel, place, _, to| wheel.set_slot(place, Slot::of_node(to)),
+        )
+    }
+
+    /// The place a node hangs in. O(8).
+    fn place_of(&self, number: u32) -> Option<Place> {
+        let base = self.node(number)?.base;
+        let mut place = Place::Root;
+        loop {
+            let above = self.slot(place).node()?;
+            if above == number {
+                return Some(place);
+            }
+            place = Place::In {
+                node: above,
+                digit: digit(base, self.node(above)?.level()),
             };
         }
     }

@@ -162,6 +162,7 @@ impl Queue {
 
     /// Corrects what refers to a record that has moved.
     fn record_moved(&mut self, from: u32, to: u32) {
+        self.end_undrawing();
         let Store { rows, lookup, .. } = &mut self.store;
         if let Some(lookup) = lookup {
             lookup.moved(rows, from, to);

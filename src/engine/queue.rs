@@ -577,6 +577,13 @@ impl Queue {
         }
     }
 
+    /// Ends a walk of [`Queue::undraw`] that was not done: a record has another handle.
+    pub(super) fn end_undrawing(&mut self) {
+        if self.busy.undrawing.is_some() {
+            self.busy.undrawing = None;
+        }
+    }
+
     /// Moves derived structures on to now: ended leases and retry waits become
     /// what they lead to, and what a step back of the wall clock has made undue goes
     /// back to its deadline. `more` is asked between small steps; false stops.

@@ -61,6 +61,9 @@ pub(super) mod flag {
     /// A dataset is being loaded beside the old one.
     pub(in crate::shell) const ASYNC_LOADING: c_int =
         raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING.cast_signed();
+    /// A child process writes a file or sends one.
+    pub(in crate::shell) const ACTIVE_CHILD: c_int =
+        raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD.cast_signed();
     /// Keys may be evicted when memory is full.
     pub(in crate::shell) const EVICT: c_int = raw::REDISMODULE_CTX_FLAGS_EVICT.cast_signed();
     /// Valkey 9: the command comes from an atomic slot import. Another meaning

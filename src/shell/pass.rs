@@ -16,6 +16,10 @@
 //! On a replica a pass only advances. It need not run at all for answers to be
 //! right: they depend on record and clock alone.
 //!
+//! What is left of its time goes to the compaction of queues that have shrunk, on
+//! every server for itself. Not while a child process saves: each page of memory
+//! that is written to meanwhile is copied.
+//!
 //! No queue is borrowed over anything that runs other code (`RM_Call`, events,
 //! waking a client): each step opens the key, takes data out, and closes it.
 
@@ -46,6 +50,11 @@ const REPLICA_MS: u64 = 1_000;
 const PANIC_MS: u64 = 1_000;
 /// How many queues are taken out of the agenda at a time.
 const TAKE_MAX: usize = 64;
+/// When a compaction goes on that had no time left: it takes a tenth of the server's
+/// time at most.
+const COMPACT_MS: u64 = 10;
+/// When it is tried again where a child process is saving.
+const COMPACT_LATER_MS: u64 = 1_000;
 /// How many records one APPLY forgets.
 const FORGET_MAX: usize = 256;
 /// How many announcements are taken out of a queue at a time.
@@ -78,6 +87,8 @@ struct Pass {
     paused: bool,
     /// Announcements of what was overdue at the start are held until then.
     hold_until_us: u64,
+    /// A child process shares the memory.
+    is_shared: bool,
 }
 
 impl Pass {
@@ -122,6 +133,7 @@ pub(super) fn run(ctx: Ctx) {
         primary,
         paused: replication_is_paused(),
         hold_until_us: scheduler::hold_until_us(),
+        is_shared: flags & flag::ACTIVE_CHILD != 0,
     };
     walk(ctx, &pass);
     // Filed again only after the loop: a queue that can not go on does not come
@@ -324,12 +336,27 @@ fn next_look(
         if wake <= now_ms {
             wake = pass.in_ms(pass.retry_ms(progress.refused));
         }
+        wake = wake.min(compact(pass, queue));
         queue.set_armed(wake);
         (wake, queue.announce_backlog(&pass.now))
     });
     let (wake, backlog) = ended?;
     AGENDA.with(|agenda| agenda.note_backlog(db, key, if pass.primary { backlog } else { 0 }));
     Some(wake)
+}
+
+/// Moves a queue that has shrunk together, as far as there is time. When to go on.
+fn compact(pass: &Pass, queue: &mut Queue) -> u64 {
+    let wait_ms = if !queue.is_sparse() {
+        return NEVER;
+    } else if pass.is_shared {
+        COMPACT_LATER_MS
+    } else if pass.more() && queue.compact(&mut || pass.more()) {
+        return NEVER;
+    } else {
+        COMPACT_MS
+    };
+    pass.now.wall_ms().0.saturating_add(wait_ms)
 }
 
 /// Encodes one effect and carries it out by APPLY. Whether it was.

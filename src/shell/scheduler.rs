@@ -42,6 +42,10 @@ const STEP_US: u64 = 50_000;
 /// timer is due.
 const SLEEP_MS_MAX: u64 = 1_800_000;
 
+/// When a queue that has shrunk is compacted, milliseconds after that was noticed:
+/// those that soon grow again are left alone.
+const COMPACT_AFTER_MS: u64 = 1_000;
+
 /// All queues and their wakes.
 pub(super) static AGENDA: Shared<Agenda> = Shared::new(Agenda::new());
 
@@ -161,6 +165,11 @@ pub(super) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
         wake = 0;
     }
     wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
+    // Where a pass comes before that anyway nobody need ask.
+    let compact_at = now.wall_ms().0.saturating_add(COMPACT_AFTER_MS);
+    if compact_at < wake.min(queue.armed()) && queue.is_sparse() {
+        wake = compact_at;
+    }
     // One that is filed too early, for what has changed since, costs a look: harmless.
     if wake < queue.armed() {
         queue.set_armed(wake);
@@ -176,6 +185,9 @@ pub(super) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
         wake = 0;
     }
     let overdue = wake <= now.wall_ms().0;
+    if queue.is_sparse() {
+        wake = wake.min(now.wall_ms().0.saturating_add(COMPACT_AFTER_MS));
+    }
     if waiters::lock_wake(db, key).is_some() {
         // Another queue under the name they wait for.
         waiters::all_changed(db, key);

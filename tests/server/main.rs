@@ -30,6 +30,7 @@ mod blocking;
 mod bounds;
 mod clocks;
 mod commands;
+mod compaction;
 mod control;
 mod errors;
 mod events;

@@ -1964,7 +1964,13 @@ impl World {
 
     /// LOCK.
     fn lock(&mut self) -> u32 {
-        let n = if self.dice.chance(600) {
+        // One with a fingerprint is rare among many.
+        let locked = || self.records.iter().find(|(_, record)| record.fp.is_some());
+        let n = if self.dice.chance(20)
+            && let Some((n, _)) = locked()
+        {
+            *n
+        } else if self.dice.chance(600) {
             self.granted_id()
         } else {
             self.any_id()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh
 #
-# Everything CI runs, in this order: formatting, lints, the release build, the
+# Everything CI runs, in this order: formatting, lints, code docs, the release build, the
 # tests of the pure core, the tests of the module in a real server, the demo,
 # and the stories of real clients (redis-cli with Lua, redis-py, JavaScript, PHP). Stops at
 # the first failure. The last line counts the single tests of all runners.
@@ -64,6 +64,10 @@ single cargo fmt --check
 
 heading "lints"
 single cargo clippy --quiet --all-targets -- -D warnings
+
+heading "documentation of the code"
+# Private items are documented too, so links to them lead somewhere.
+RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" single cargo doc --quiet --no-deps --document-private-items
 
 heading "release build: the module, and a second module that meddles"
 single cargo build --release --quiet --lib --examples

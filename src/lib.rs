@@ -20,7 +20,7 @@
 //! | [`request`] | yes | the grammar of the commands |
 //! | [`error`] | yes | every error text |
 //! | [`codec`] | yes | effects as bytes: replicated and saved form |
-//! | [`shell`] | no | the server: commands, timer, callbacks, settings |
+//! | `shell` | no | the server: commands, timer, callbacks, settings |
 //!
 //! # Invariants
 //! - Pure modules import no `redis_module`, read no clock, environment or random

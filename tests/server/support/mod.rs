@@ -4,6 +4,8 @@
 //! asserted exactly on the "not before" side and generously on the other.
 
 mod client;
+#[path = "../../support/states.rs"]
+pub(crate) mod page;
 mod reply;
 mod server;
 pub(crate) mod states;

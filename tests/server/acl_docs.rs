@@ -398,12 +398,12 @@ fn categories_let_in_and_keep_out() {
 }
 
 #[test]
-fn the_roles_in_the_readme_are_taken_and_are_right() {
-    let readme = include_str!("../../README.md");
+fn the_roles_of_the_page_are_taken_and_are_right() {
+    let page = include_str!("../../docs/operations.md");
     let server = Server::plain();
     let mut c = server.client();
     let (_, own) = categories_of(&mut c);
-    let lines = readme
+    let lines = page
         .lines()
         .filter(|line| line.starts_with("ACL SETUSER"))
         .filter(|line| own || !line.contains("@orderwheel"));

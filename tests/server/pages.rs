@@ -573,46 +573,6 @@ fn every_category_is_as_the_page_says_where_servers_have_them() {
     assert!(own.is_empty() || own == all, "{own:?}");
 }
 
-#[test]
-fn every_access_rule_of_the_page_is_taken() {
-    let server = Server::plain();
-    let mut c = server.client();
-    let text = document("docs/operations.md");
-    let has_category = !cmd!(c, "ACL", "CAT", "orderwheel").is_error();
-    let mut rules = 0;
-    for line in text.lines().filter(|line| line.starts_with("ACL SETUSER")) {
-        if line.contains("@orderwheel") && !has_category {
-            continue;
-        }
-        let words: Vec<&str> = line.split(' ').collect();
-        c.run(&words).ok();
-        rules += 1;
-        let role = words[2];
-        for (call, may) in [
-            ("ORDER.GET orders 1", true),
-            (
-                "ORDER.ACK orders 1 5",
-                matches!(role, "shop" | "closer" | "app"),
-            ),
-            ("ORDER.PURGE orders STATE dead", role == "operator"),
-            ("ORDER.APPLY orders 1 x", false),
-            ("ORDER.GET others 1", false),
-            ("CLIENT PAUSE 1", false),
-            ("CLIENT NO-EVICT on", false),
-            ("FLUSHALL", false),
-        ] {
-            let mut dry = vec!["ACL", "DRYRUN", role];
-            dry.extend(call.split(' '));
-            let taken = c.run(&dry) == Value::Simple("OK".into());
-            // With a category the operator may acknowledge as well.
-            let may =
-                may || (role == "operator" && call.contains("ACK") && line.contains("@order"));
-            assert_eq!(taken, may, "{role}: {call}");
-        }
-    }
-    assert!(rules >= 4, "{rules}");
-}
-
 // --- events -------------------------------------------------------------------
 
 #[test]

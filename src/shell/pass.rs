@@ -70,6 +70,9 @@ const UNHEARD: u64 = 16;
 /// The announcements that this server may make.
 static TOKENS: Shared<Tokens> = Shared::new(Tokens::new());
 
+/// When (monotonic) it was last logged that dead orders were dropped.
+static DROPPED_AT: SharedCell<u64> = SharedCell::new(0);
+
 /// Whether the last pass ended before it came to all that was due.
 static BEHIND: SharedCell<bool> = SharedCell::new(false);
 
@@ -384,8 +387,16 @@ fn forget_records(ctx: Ctx, pass: &Pass, name: Name<'_>) -> bool {
     })
     .flatten()
     {
+        let dropped = counters::DEAD_DROPPED.get();
         if !call_apply(ctx, name, &effect, lapses) {
             return false;
+        }
+        if counters::DEAD_DROPPED.get() > dropped {
+            apply::log_once_a_second(
+                &DROPPED_AT,
+                c"orderwheel: a queue has more dead orders than dead-max, the oldest were dropped unclosed \
+                  (dead_dropped_total in ORDER.STATS)",
+            );
         }
         if !pass.more() {
             break;

@@ -497,6 +497,10 @@ fn each_setting_does_what_it_says() {
         ("missing".into(), "dead".into(), "dead".into())
     );
     assert_eq!(c.stat("dead", "dead_dropped_total").int(), 3);
+    assert!(
+        server.log().contains("the oldest were dropped unclosed"),
+        "whoever loses an unpaid order is told"
+    );
     expect_healthy(&server);
 }
 

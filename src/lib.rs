@@ -11,7 +11,7 @@
 //!   replica, AOF, slot import ─► ORDER.APPLY ─► codec ─► engine: apply ◄───┘
 //!                                                          └─► records (ground state)
 //!                                                              └─► index, wheels, lists (derived)
-//!  server timer ─► shell::scheduler ─► advance, forget, grant to waiters, announce, re-arm
+//!  server timer ─► shell::pass ─► advance, forget, grant to waiters, announce, re-arm
 //! ```
 //!
 //! | module | pure? | what it knows |
@@ -44,8 +44,7 @@ pub mod error;
 pub mod request;
 mod shell;
 
-use shell::datatype::TYPE;
-use shell::load;
+use shell::{TYPE, load};
 
 /// The allocator: the server's, so that `used_memory` and `maxmemory` see what
 /// the module takes. It does not exist outside a server, where tests run.

@@ -97,3 +97,59 @@ fn every_unsafe_block_says_why_it_is_sound() {
     }
     assert!(blocks > 50, "{blocks}");
 }
+
+/// The storeys of the shell, from the top down. Those of one line stand side by side and
+/// know nothing of each other.
+const STOREYS: [&[&str]; 6] = [
+    &["mod"],
+    &["commands", "pass", "callbacks"],
+    &["write"],
+    &["schedule"],
+    &["state"],
+    &["server"],
+];
+
+/// The storey of a name in `src/shell`, 0 at the top.
+fn storey(name: &str) -> Option<usize> {
+    STOREYS.iter().position(|names| names.contains(&name))
+}
+
+#[test]
+fn a_storey_of_the_shell_knows_only_itself_and_those_below() {
+    let shell = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/shell");
+    let mut looked_at = 0;
+    for file in sources(&shell) {
+        let place = file.strip_prefix(&shell).unwrap();
+        let first = place.iter().next().unwrap().to_str().unwrap();
+        let own = first.trim_end_matches(".rs");
+        let from = storey(own).unwrap_or_else(|| panic!("no storey for {own}"));
+        if from == 0 {
+            continue;
+        }
+        for (line, text) in code(&file) {
+            // `use` lines may be broken: every name behind the path counts.
+            let Some((_, path)) = text.split_once("crate::shell::") else {
+                continue;
+            };
+            let names = path.trim_start_matches('{');
+            for name in names.split(", ") {
+                let name = name.split("::").next().unwrap_or_default();
+                let name = name.trim_end_matches([';', '}', ' ']);
+                let Some(to) = storey(name) else {
+                    panic!("{}:{line}: no storey for {name}", file.display());
+                };
+                looked_at += 1;
+                assert!(
+                    name == own || to > from,
+                    "{}:{line}: {own} knows {name}, which stands above or beside it",
+                    file.display()
+                );
+                // Within a path only its first name is a storey.
+                if path.contains("::") {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(looked_at > 100, "{looked_at}");
+}

@@ -1,62 +1,48 @@
 //! The side that knows the server: everything the engine must not know of.
 //!
-//! | file | what is in it |
+//! In storeys; a file knows its own storey and those below, never one above.
+//!
+//! | storey | what is in it |
 //! |---|---|
-//! | `ffi` | each call of the module API, wrapped once |
-//! | `commands`, `reply` | the commands and the shapes of their answers |
-//! | `locks`, `control` | LOCK and its family; commands on a queue as a whole |
-//! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
-//! | `docs`, `acl` | what COMMAND DOCS says, and what ACL goes by: keys, categories |
-//! | `datatype` | saving, loading, copying; where values are boxed |
-//! | `reaper` | the thread on which memory is given back |
-//! | `scheduler`, `agenda` | the one timer, and which queue is looked at when |
-//! | `alarm` | wakes the event loop on time for it |
-//! | `pass` | what is due: advance, forget, serve those who wait, announce |
-//! | `waiters` | clients that wait in CLAIM … BLOCK |
-//! | `hooks` | keyspace events, flush, swap, role, loading, cron |
-//! | `audience` | whether anybody can hear an event |
-//! | `settings`, `info`, `counters` | CONFIG and INFO |
-//! | `numbers`, `clock`, `cell` | fences, the two clocks, state under the server's lock |
-//! | `tokens`, `buffer` | the pace of announcements; a buffer that is kept |
+//! | `commands` | what a client asks |
+//! | `pass` | what time asks: end leases, forget, serve those who wait, announce |
+//! | `callbacks` | what the server tells us: values, events, INFO |
+//! | `write` | the one write path: open, decide, apply, reply, replicate, conclude |
+//! | `schedule` | when to look at which queue |
+//! | `state` | what the module remembers beside the keys |
+//! | `server` | the module API, wrapped |
+//!
+//! The first three stand side by side and know nothing of each other. Where a lower storey
+//! has to call a higher one it is handed a function ([`load`] does it): the timer the
+//! pass, the settings what to do when one was set.
 
-mod acl;
-mod agenda;
-mod alarm;
-mod apply;
-mod audience;
-mod buffer;
-mod cell;
-mod clock;
+mod callbacks;
 mod commands;
-mod control;
-mod counters;
-pub(crate) mod datatype;
-mod docs;
-mod ffi;
-mod hooks;
-mod info;
-mod locks;
-mod numbers;
 mod pass;
-mod reaper;
-mod reply;
-mod scheduler;
-mod settings;
-mod tokens;
-mod waiters;
+mod schedule;
+mod server;
+mod state;
+mod write;
 
 use std::hash::RandomState;
 
 use redis_module::{Context, RedisString, Status};
 
 use crate::engine::lookup::hash_with;
-use ffi::{Ctx, Level, log};
+use callbacks::{datatype, hooks, info};
+use commands::{acl, docs};
+use schedule::timer;
+use server::api::{self, Ctx, Level, log};
+use server::{reaper, value};
+use state::settings;
+
+pub(crate) use callbacks::datatype::TYPE;
 
 /// Sets the module up once the data type exists. Refuses to load, with a line in
 /// the log, where the server lacks what the module can not do without.
 pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
-    ffi::install_panic_hook();
-    ffi::guarded(Status::Err, || {
+    api::install_panic_hook();
+    api::guarded(Status::Err, || {
         // SAFETY: the context of OnLoad, for as long as it runs.
         let ctx = unsafe { Ctx::new(context.ctx) };
         if !args.is_empty() {
@@ -72,7 +58,7 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
         }
         acl::register(ctx, commands::names_and_flags());
         docs::register(ctx);
-        if !settings::register(ctx) {
+        if !settings::register(ctx, timer::look_at_awaited) {
             log(
                 Level::Warning,
                 c"orderwheel: the server refused the settings, Redis 7.0 or newer is needed",
@@ -81,10 +67,11 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
         }
         // Ids come from outside: nobody may know where they fall in an index.
         hash_with(RandomState::new());
+        value::know_type(*TYPE.raw_type.borrow());
         datatype::set_options(ctx);
         info::register(ctx);
         hooks::subscribe(ctx);
-        scheduler::start(ctx);
+        timer::start(ctx, pass::run);
         reaper::start();
         log(Level::Notice, c"orderwheel: loaded");
         Status::Ok

@@ -1,0 +1,156 @@
+//! The section `orderwheel` of INFO.
+//!
+//! The server puts `orderwheel_` before each name. Totals are counters since the
+//! module was loaded, which no queue that goes takes anything from: they only grow.
+//! Percentiles are those of all queues together: of the live
+//! ones, as far as [`QUEUES_MAX`] reaches, and of those that were freed since.
+//! In a crash report, which is written from a signal handler, only the counters
+//! appear: they take no memory and look at no key.
+
+use std::ffi::{CStr, CString, c_int};
+
+use redis_module::raw;
+
+use crate::engine::meters::Meters;
+use crate::shell::schedule::timer;
+use crate::shell::server::api::{Ctx, Mode, Text, api, flag, guarded};
+use crate::shell::server::counters::{self, Counter};
+use crate::shell::server::value;
+use crate::shell::state::{metrics, waiters};
+
+/// So many queues at most are looked at for one INFO: about a third of a
+/// millisecond.
+const QUEUES_MAX: usize = 1_000;
+
+/// Registers the section, in place of the crate's own (which adds a backtrace to
+/// crash reports, see `api::install_panic_hook`).
+pub(crate) fn register(ctx: Ctx) {
+    if let Some(call) = api!(RedisModule_RegisterInfoFunc) {
+        // SAFETY: called while the module loads.
+        unsafe { call(ctx.as_ptr(), Some(info)) };
+    }
+}
+
+/// What all queues have counted.
+fn all_meters() -> Meters {
+    let mut sum = Meters::default();
+    metrics::add_retired_to(&mut sum);
+    if let Some(ctx) = timer::detached() {
+        timer::each_queue(QUEUES_MAX, |db, key| {
+            let Some(name) = Text::new(key).filter(|_| ctx.select(db)) else {
+                return;
+            };
+            value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+                queue.add_meters_to(&mut sum);
+            });
+        });
+    }
+    sum
+}
+
+/// The fields being written.
+struct Fields {
+    /// The server's context.
+    ctx: *mut raw::RedisModuleInfoCtx,
+}
+
+impl Fields {
+    /// A count.
+    fn count(&self, name: &CStr, value: u64) {
+        if let Some(call) = api!(RedisModule_InfoAddFieldULongLong) {
+            // SAFETY: the context of this callback; the name is a C string.
+            unsafe { call(self.ctx, name.as_ptr(), value) };
+        }
+    }
+
+    /// A counter.
+    fn counter(&self, name: &CStr, counter: &Counter) {
+        self.count(name, counter.get());
+    }
+
+    /// A number that may be negative.
+    fn signed(&self, name: &CStr, value: i64) {
+        if let Some(call) = api!(RedisModule_InfoAddFieldLongLong) {
+            // SAFETY: as in `count`.
+            unsafe { call(self.ctx, name.as_ptr(), value) };
+        }
+    }
+
+    /// A time in milliseconds.
+    fn real(&self, name: &CStr, value: f64) {
+        // The server's own form has 17 digits; what is measured has microseconds.
+        if let Ok(text) = CString::new(format!("{value:.3}")) {
+            self.text(name, &text);
+        }
+    }
+
+    /// A text of ours.
+    fn text(&self, name: &CStr, value: &CStr) {
+        if let Some(call) = api!(RedisModule_InfoAddFieldCString) {
+            // SAFETY: as in `count`; the value is a C string.
+            unsafe { call(self.ctx, name.as_ptr(), value.as_ptr()) };
+        }
+    }
+}
+
+/// The callback: INFO, or a crash report.
+unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
+    guarded((), || {
+        if let Some(call) = api!(RedisModule_InfoAddSection) {
+            // SAFETY: the context of this callback; no name: that of the module.
+            unsafe { call(ctx, std::ptr::null()) };
+        }
+        let fields = Fields { ctx };
+        let (queues, backlog) = timer::totals();
+        fields.text(c"version", VERSION);
+        fields.count(c"queues", queues);
+        fields.counter(c"timer_runs_total", &counters::TIMER_RUNS);
+        fields.counter(c"alarm_runs_total", &counters::ALARM_RUNS);
+        fields.counter(c"pass_us_max", &counters::PASS_US_MAX);
+        fields.counter(c"announced_total", &counters::ANNOUNCED);
+        fields.count(c"announce_backlog", backlog);
+        fields.counter(c"clock_steps_total", &counters::CLOCK_STEPS);
+        fields.signed(
+            c"last_clock_step_ms",
+            counters::LAST_CLOCK_STEP_MS.get().cast_signed(),
+        );
+        fields.counter(c"fence_ahead_total", &counters::FENCE_AHEAD);
+        fields.counter(c"apply_refused_total", &counters::APPLY_REFUSED);
+        fields.counter(c"apply_mismatch_total", &counters::APPLY_MISMATCH);
+        fields.counter(c"panics_total", &counters::PANICS);
+        fields.counter(c"reentries_total", &counters::REENTRIES);
+        fields.counter(c"waiters_served_total", &counters::WAITERS_SERVED);
+        fields.counter(c"scheduled_total", &counters::SCHEDULED);
+        fields.counter(c"finished_total", &counters::FINISHED);
+        fields.counter(c"claimed_total", &counters::CLAIMED);
+        fields.counter(c"acked_total", &counters::ACKED);
+        fields.counter(c"nacked_total", &counters::NACKED);
+        fields.counter(c"lapsed_total", &counters::LAPSED);
+        fields.counter(c"dead_total", &counters::DEAD);
+        fields.counter(c"stale_total", &counters::STALE);
+        fields.counter(c"dead_dropped_total", &counters::DEAD_DROPPED);
+        fields.counter(c"lock_attempt_total", &counters::LOCK_ATTEMPTS);
+        fields.counter(c"lock_acquired_total", &counters::LOCK_ACQUIRED);
+        fields.counter(c"lock_busy_total", &counters::LOCK_BUSY);
+        if for_crash_report != 0 {
+            return;
+        }
+        let evicting = timer::detached().is_some_and(|ctx| ctx.flags() & flag::EVICT != 0);
+        fields.count(c"evicting_policy", u64::from(evicting));
+        let (claims, locks) = waiters::count_all();
+        fields.count(c"claim_waiters", claims);
+        fields.count(c"lock_waiters", locks);
+        for (name, value) in all_meters().times() {
+            if let Ok(name) = CString::new(name) {
+                fields.real(&name, value);
+            }
+        }
+    });
+}
+
+/// The module's version.
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };

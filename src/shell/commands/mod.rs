@@ -1,0 +1,256 @@
+//! What a client asks: the commands, from the arguments to the reply.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | this one | registration, reading the arguments, commands that read |
+//! | `locks`, `claims`, `queue` | LOCK and its family; CLAIM and MACK; CONFIG to PURGE |
+//! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
+//! | `docs`, `acl` | what COMMAND DOCS says; the categories of ACL |
+//!
+//! A command that writes goes through [`write`](crate::shell::write). One that decides on
+//! no effect replicates, signals and raises nothing, and makes no key. No command waits,
+//! looks at the clock twice, or does more than `tick-budget-us` of catching up.
+
+#![allow(
+    clippy::similar_names,
+    reason = "argv, argc and args are what everybody calls them"
+)]
+
+pub(crate) mod acl;
+mod apply;
+mod claims;
+pub(crate) mod docs;
+mod locks;
+mod queue;
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use crate::engine::{Decision, Env, Queue};
+use crate::error::Error;
+use crate::request::{Request, Scan, Verb, glob, parse};
+use crate::shell::server::api::{Ctx, Key, Mode, Name, OK, api, guarded};
+use crate::shell::server::value::{self, Found};
+use crate::shell::server::{clock, reply};
+use crate::shell::state::{settings, waiters};
+use crate::shell::write::{Call, perform};
+
+/// More arguments than this are kept on the heap.
+const ARGS_INLINE: usize = 24;
+
+/// A callback for each command.
+macro_rules! entries {
+    ($($name:ident => $verb:ident),* $(,)?) => {
+        $(
+            /// The command of this name, see [`enter`].
+            unsafe extern "C" fn $name(
+                ctx: *mut raw::RedisModuleCtx,
+                argv: *mut *mut raw::RedisModuleString,
+                argc: c_int,
+            ) -> c_int {
+                // SAFETY: what the server gives to a command.
+                unsafe { enter(ctx, argv, argc, Verb::$verb) }
+            }
+        )*
+    };
+}
+
+entries! {
+    schedule => Schedule, finish => Finish, status => Status, claim => Claim, ack => Ack, mack => Mack,
+    nack => Nack, renew => Renew, lock => Lock, unlock => Unlock, break_lease => Break, config => Config,
+    pause => Pause, resume => Resume, requeue => Requeue, purge => Purge, get => Get, pttl => Pttl, next => Next, scan => Scan, stats => Stats,
+    apply => Apply,
+}
+
+/// Name, callback and flags of every command. deny-oom only where an order grows:
+/// finishing must work when memory is full.
+const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 22] = [
+    (c"order.schedule", Some(schedule), c"write deny-oom fast"),
+    (c"order.finish", Some(finish), c"write fast"),
+    (c"order.status", Some(status), c"write deny-oom fast"),
+    (c"order.claim", Some(claim), c"write blocking"),
+    (c"order.ack", Some(ack), c"write fast"),
+    (c"order.mack", Some(mack), c"write"),
+    (c"order.nack", Some(nack), c"write fast"),
+    (c"order.renew", Some(renew), c"write fast"),
+    (c"order.lock", Some(lock), c"write deny-oom fast blocking"),
+    (c"order.unlock", Some(unlock), c"write fast"),
+    (c"order.break", Some(break_lease), c"write fast"),
+    (c"order.config", Some(config), c"write"),
+    (c"order.pause", Some(pause), c"write fast"),
+    (c"order.resume", Some(resume), c"write fast"),
+    (c"order.requeue", Some(requeue), c"write"),
+    (c"order.purge", Some(purge), c"write"),
+    (c"order.get", Some(get), c"readonly fast"),
+    (c"order.pttl", Some(pttl), c"readonly fast"),
+    (c"order.next", Some(next), c"readonly"),
+    (c"order.scan", Some(scan), c"readonly"),
+    (c"order.stats", Some(stats), c"readonly"),
+    (c"order.apply", Some(apply), c"write"),
+];
+
+/// Registers every command. False if the server refuses one.
+pub(crate) fn register(ctx: Ctx) -> bool {
+    let Some(call) = api!(RedisModule_CreateCommand) else {
+        return false;
+    };
+    COMMANDS.iter().all(|(name, callback, flags)| {
+        // SAFETY: called while the module loads; the key is argument 1.
+        unsafe {
+            call(
+                ctx.as_ptr(),
+                name.as_ptr(),
+                *callback,
+                flags.as_ptr(),
+                1,
+                1,
+                1,
+            ) == OK
+        }
+    })
+}
+
+/// Every command's name and flags.
+pub(crate) fn names_and_flags() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+    COMMANDS.iter().map(|(name, _, flags)| (*name, *flags))
+}
+
+/// The body of every command.
+///
+/// # Safety
+/// The arguments are those the server gave to a command.
+unsafe fn enter(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    verb: Verb,
+) -> c_int {
+    // SAFETY: the server's context for this command.
+    let ctx = unsafe { Ctx::new(ctx) };
+    // What can panic comes before the reply: `conclude` has a guard of its own.
+    let done = guarded(false, || {
+        let argc = usize::try_from(argc).unwrap_or(0);
+        // SAFETY: so many strings are there, alive and unchanged until the
+        // command returns.
+        let argv = unsafe { std::slice::from_raw_parts(argv.cast::<Name<'_>>(), argc) };
+        with_args(argv, |args| run(ctx, argv, args, verb));
+        true
+    });
+    if !done {
+        reply::error(ctx, &Error::Internal);
+    }
+    OK
+}
+
+/// Runs `body` with the bytes of the arguments, kept on the stack where they are few.
+fn with_args<'a>(argv: &[Name<'a>], body: impl FnOnce(&[&'a [u8]])) {
+    if argv.len() > ARGS_INLINE {
+        let args: Vec<&'a [u8]> = argv.iter().map(|name| name.bytes()).collect();
+        return body(&args);
+    }
+    let mut args: [&'a [u8]; ARGS_INLINE] = [&[]; ARGS_INLINE];
+    for (arg, name) in args.iter_mut().zip(argv) {
+        *arg = name.bytes();
+    }
+    body(args.get(..argv.len()).unwrap_or(&[]));
+}
+
+/// Reads the arguments and does what they ask for.
+fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
+    let request = match parse(verb, args, &settings::limits()) {
+        Ok(request) => request,
+        Err(error) => {
+            if verb == Verb::Apply {
+                apply::refuse();
+            }
+            return reply::error(ctx, &error);
+        }
+    };
+    let Some(name) = argv.get(1) else {
+        return reply::error(ctx, &Error::Internal);
+    };
+    let call = Call {
+        ctx,
+        name: *name,
+        db: ctx.db(),
+        now: clock::now(),
+    };
+    match request {
+        Request::Schedule(ask) => {
+            write(&call, ask.id, |queue, env| queue.decide_schedule(env, &ask));
+        }
+        Request::Finish(ask) => write(&call, ask.id, |queue, env| queue.decide_finish(env, &ask)),
+        Request::Status(ask) => write(&call, ask.id, |queue, env| queue.decide_status(env, &ask)),
+        Request::Ack(ask) => write(&call, ask.id, |queue, env| queue.decide_ack(env, &ask)),
+        Request::Nack(ask) => write(&call, ask.id, |queue, env| queue.decide_nack(env, &ask)),
+        Request::Renew(ask) => locks::renew(&call, &ask),
+        Request::Lock(ask) => locks::lock(&call, &ask),
+        Request::Unlock(ask) => locks::unlock(&call, &ask),
+        Request::Break(ask) => locks::break_lease(&call, &ask),
+        Request::Config(ask) => queue::configure(&call, &ask),
+        Request::Pause(ask) => queue::pause(&call, &ask),
+        Request::Resume => queue::resume(&call),
+        Request::Requeue { count } => queue::requeue(&call, count),
+        Request::Purge(ask) => queue::purge(&call, &ask),
+        Request::Mack(ask) => claims::acknowledge_many(&call, ask),
+        Request::Claim(ask) => claims::claim_orders(&call, &ask),
+        Request::Apply(ask) => apply::effects(&call, &ask),
+        Request::Get { id } => read(&call, |queue| {
+            match queue.and_then(|queue| queue.view(&call.now, id)) {
+                Some(view) => reply::map(ctx, &view),
+                None => ctx.reply_null(),
+            }
+        }),
+        Request::Pttl { id } => read(&call, |queue| {
+            let view = queue.as_ref().and_then(|queue| queue.view(&call.now, id));
+            reply::pttl(ctx, &call.now, view.as_ref());
+        }),
+        Request::Next { count } => read(&call, |queue| {
+            let orders = queue.map(|queue| {
+                queue.advance(&call.now, &mut call.budget());
+                queue.next(&call.now, count as usize)
+            });
+            reply::next(ctx, orders.as_deref().unwrap_or(&[]));
+        }),
+        Request::Scan(ask) => read(&call, |queue| scan_orders(&call, &ask, queue)),
+        Request::Stats => read(&call, |queue| {
+            let mut none = None;
+            let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
+            queue.advance(&call.now, &mut call.budget());
+            let waiting = waiters::count(call.db, call.name.bytes());
+            reply::stats(ctx, &queue.stats(&call.now, &settings::defaults(), waiting));
+        }),
+    }
+}
+
+/// A reading command: `body` replies, with the queue, if there is one.
+fn read(call: &Call<'_>, body: impl FnOnce(Option<&mut Queue>)) {
+    let mut key = Key::open(call.ctx, call.name, Mode::Read);
+    match value::look(&mut key) {
+        Found::Queue(queue) => body(Some(queue)),
+        Found::Missing => body(None),
+        Found::Other => reply::error(call.ctx, &Error::WrongType),
+    }
+}
+
+/// SCAN.
+fn scan_orders(call: &Call<'_>, ask: &Scan<'_>, queue: Option<&mut Queue>) {
+    let matches = |id: &[u8]| ask.pattern.is_none_or(|pattern| glob::matches(pattern, id));
+    let (cursor, rows) = queue.map_or((0, Vec::new()), |queue| {
+        queue.scan(&call.now, ask, &matches)
+    });
+    reply::scan(call.ctx, cursor, &rows);
+}
+
+/// A command on one order that answers with the order reply.
+fn write<'a>(
+    call: &Call<'a>,
+    id: &[u8],
+    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+) {
+    perform(call, decide, |queue, decision| {
+        let view = queue.view(&call.now, id);
+        reply::order(call.ctx, decision.outcome, decision.was, view.as_ref());
+    });
+}

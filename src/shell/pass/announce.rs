@@ -1,0 +1,98 @@
+//! Announcements: what time has brought, told at the pace that is set.
+
+use super::{Pass, Progress};
+use crate::shell::schedule::timer::{self, AGENDA};
+use crate::shell::server::api::{Ctx, Mode, Name};
+use crate::shell::server::cell::Shared;
+use crate::shell::server::{clock, value};
+use crate::shell::state::tokens::Tokens;
+use crate::shell::state::{events, settings};
+use crate::shell::write;
+
+/// How many announcements are taken out of a queue at a time.
+const ANNOUNCE_MAX: u64 = 64;
+
+/// The announcements that this server may make.
+static TOKENS: Shared<Tokens> = Shared::new(Tokens::new());
+
+/// In how many milliseconds an announcement may be made, where none may be now.
+fn next_token_ms() -> u64 {
+    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
+    TOKENS.with(|tokens| tokens.next_ms(per_s)).unwrap_or(1)
+}
+
+/// Takes at most `want` of the announcements that may be made now.
+fn take_tokens(want: u64) -> u64 {
+    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
+    TOKENS
+        .with(|tokens| tokens.take(want, per_s, clock::mono_us()))
+        .unwrap_or(0)
+}
+
+/// Publishes what time has brought, as fast as it may be published.
+pub(super) fn announce(
+    ctx: Ctx,
+    pass: &Pass,
+    db: i32,
+    key: &[u8],
+    name: Name<'_>,
+    progress: &mut Progress,
+) {
+    let mut probed = false;
+    loop {
+        let due = value::with_queue(ctx, name, Mode::Quiet, |queue| {
+            if queue.is_paused(&pass.now) {
+                0
+            } else {
+                queue.announce_backlog(&pass.now)
+            }
+        });
+        let Some(due) = due.filter(|due| *due > 0) else {
+            break;
+        };
+        if held(db, key, pass) {
+            let ahead_ms = pass
+                .hold_until_us
+                .saturating_sub(pass.now.mono_us)
+                .div_ceil(1000);
+            progress.held_until = Some(pass.in_ms(ahead_ms));
+            break;
+        }
+        let may = take_tokens(due.min(ANNOUNCE_MAX));
+        if may == 0 {
+            let ahead_ms = next_token_ms();
+            progress.held_until = Some(pass.in_ms(ahead_ms));
+            break;
+        }
+        // A server that is not, or no longer, the primary of this key says nothing.
+        if !probed && !write::ourselves(ctx, name, b"", Vec::new()) {
+            progress.refused = true;
+            return;
+        }
+        probed = true;
+        let mut out = Vec::new();
+        let max = usize::try_from(may).unwrap_or(0);
+        value::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.announce(&pass.now, max, &mut out);
+        });
+        if out.is_empty() {
+            break;
+        }
+        events::publish(ctx, name, &out);
+        if !pass.may_announce() {
+            break;
+        }
+    }
+}
+
+/// Whether this queue's announcements wait for subscribers to come back.
+fn held(db: i32, key: &[u8], pass: &Pass) -> bool {
+    if pass.now.mono_us < pass.hold_until_us {
+        // Until the walk has come by, nobody knows whether it was overdue.
+        return timer::sweeping()
+            || AGENDA
+                .with(|agenda| agenda.entry(db, key).is_some_and(|entry| entry.held))
+                .unwrap_or(false);
+    }
+    false
+}

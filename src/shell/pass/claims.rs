@@ -1,0 +1,106 @@
+//! Claims for clients that wait for orders.
+
+use super::Pass;
+use crate::engine::effect::Effect;
+use crate::engine::time::Now;
+use crate::engine::{Env, Queue};
+use crate::request::{Claim, Pick};
+use crate::shell::server::api::{Ctx, Mode, Name};
+use crate::shell::server::reply::Row;
+use crate::shell::server::{clock, counters, value};
+use crate::shell::state::waiters::{self, Reply, Want};
+use crate::shell::state::{fences, settings};
+use crate::shell::write::call_apply;
+
+/// Hands what is claimable to those who wait, first come first served. False if
+/// refused.
+pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) -> bool {
+    let defaults = settings::defaults();
+    while waiters::waiting(db, key) {
+        let claimable = value::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.claimable(&pass.now, &defaults)
+        });
+        if claimable != Some(true) {
+            break;
+        }
+        let Some(turn) = waiters::first(db, key) else {
+            break;
+        };
+        let Want::Claim { count } = turn.want else {
+            break;
+        };
+        let ask = Claim {
+            owner: &turn.owner,
+            lease_ms: turn.lease_ms,
+            pick: Pick::Next {
+                count,
+                block_ms: None,
+            },
+        };
+        let granted = value::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.advance(&pass.now, &mut || pass.more());
+            fences::with(|numbers| {
+                let mut env = Env {
+                    now: pass.now,
+                    numbers,
+                    defaults: &defaults,
+                };
+                let claimed = queue.decide_claim(&mut env, &ask);
+                // Numbers used up: nothing changes soon, so not every millisecond.
+                let Ok(claimed) = claimed else {
+                    return Some(None);
+                };
+                let mut claimed = claimed;
+                let effect = claimed.effect.take()?;
+                Some(Some((effect, claimed)))
+            })
+        });
+        let Some(granted) = granted.flatten() else {
+            break;
+        };
+        let Some((effect, claimed)) = granted else {
+            return false;
+        };
+        if !call_apply(ctx, name, &effect, claimed.announcements) {
+            return false;
+        }
+        // Looked up now: so a lease is never said to be longer than what is left of it.
+        let now = clock::now();
+        let rows = value::with_queue(ctx, name, Mode::Quiet, |queue| {
+            queue.note_late(&claimed.late_us);
+            grant_rows(queue, &now, &effect, &claimed.picks)
+        })
+        .unwrap_or_default();
+        counters::WAITERS_SERVED.add(rows.len() as u64);
+        waiters::serve(turn.ticket, Reply::Rows(rows));
+        if !pass.more() {
+            break;
+        }
+    }
+    true
+}
+
+/// What a waiter is told of a grant that was made to it. What runs when a claim is
+/// announced (another module) may have written to an order already; then it is not
+/// the waiter's any more.
+fn grant_rows(queue: &Queue, now: &Now, effect: &Effect<'_>, picks: &[u32]) -> Vec<Row> {
+    let Effect::Claim { grants, .. } = effect else {
+        return Vec::new();
+    };
+    let row = |(granted, pick): (&crate::engine::effect::Granted<'_>, &u32)| {
+        let view = queue.view_at(now, *pick)?;
+        if view.fence != granted.fence || view.id != &*granted.id {
+            return None;
+        }
+        Some(Row {
+            id: view.id.into(),
+            fence: view.fence,
+            deadline: view.deadline,
+            attempt: view.attempt,
+            lease_ms: view.lease_ms.unwrap_or(0),
+            status: view.status.into(),
+            payload: view.payload.map(Into::into),
+        })
+    };
+    grants.iter().zip(picks).filter_map(row).collect()
+}

@@ -1,0 +1,304 @@
+//! The one write path: open, decide, apply, reply, replicate, conclude.
+//!
+//! Every write goes the same way, and the order of its steps matters:
+//!
+//! 1. read the arguments ([`parse`](crate::request::parse)): errors come before the
+//!    key is looked at;
+//! 2. open the key; `decide`, `apply` and the reply, with the queue borrowed;
+//! 3. file the queue in the agenda; the borrow ends here;
+//! 4. replicate the effects as one `ORDER.APPLY`;
+//! 5. store a new queue, or delete one that became empty; close the key;
+//! 6. signal the key as modified; raise the events.
+//!
+//! From 5 on other code may run: modules that listen to events may call commands
+//! of ours for the same key. Nothing is borrowed any more, and what they do is
+//! replicated after what was done here.
+//!
+//! A pass decides by itself, but writes like everybody else: by `ORDER.APPLY` through
+//! the server ([`call_apply`]), whose checks count for it too.
+
+use std::ffi::CStr;
+
+use crate::codec;
+use crate::engine::effect::Effect;
+use crate::engine::time::Now;
+use crate::engine::{Announcement, Decision, Env, Event, Outcome, Queue};
+use crate::error::Error;
+use crate::shell::schedule::timer;
+use crate::shell::server::api::{Ctx, Key, Level, Mode, Name, guarded, log};
+use crate::shell::server::buffer::Spare;
+use crate::shell::server::cell::{Shared, SharedCell};
+use crate::shell::server::reply::{self, LeaseAnswer};
+use crate::shell::server::value::{self, Found};
+use crate::shell::server::{clock, counters};
+use crate::shell::state::{events, fences, settings, waiters};
+
+/// [`codec::VERSION`] as the argument of APPLY.
+pub(crate) const VERSION_TEXT: &CStr = c"2";
+
+/// The buffer effects are encoded into, kept from command to command.
+static BLOB: Shared<Spare> = Shared::new(Spare::new(codec::CHUNK_BYTES));
+
+/// The kept buffer, to encode effects into.
+pub(crate) fn take_blob() -> Vec<u8> {
+    BLOB.with(Spare::take).unwrap_or_default()
+}
+
+/// Keeps the buffer for the next one.
+pub(crate) fn give_back_blob(blob: Vec<u8>) {
+    BLOB.with(|kept| kept.give_back(blob));
+}
+
+/// Whether the next APPLY comes from our own pass.
+static OURS: SharedCell<bool> = SharedCell::new(false);
+
+/// What that APPLY has to publish before its own events.
+static ANNOUNCEMENTS: Shared<Vec<Announcement>> = Shared::new(Vec::new());
+
+/// APPLY of our own pass: `blob` under `name`, with what is to be published
+/// before. False if the server refused. Runs other code.
+pub(crate) fn ourselves(
+    ctx: Ctx,
+    name: Name<'_>,
+    blob: &[u8],
+    announcements: Vec<Announcement>,
+) -> bool {
+    ANNOUNCEMENTS.with(|waiting| *waiting = announcements);
+    OURS.set(true);
+    let done = ctx.call_apply(name, VERSION_TEXT, blob);
+    OURS.set(false);
+    ANNOUNCEMENTS.with(Vec::clear);
+    done
+}
+
+/// What an APPLY of our own pass has to publish before its own events; `None` for one
+/// from elsewhere. Once: what runs inside that APPLY is not ours any more.
+pub(crate) fn take_ours() -> Option<Vec<Announcement>> {
+    let ours = OURS.get();
+    OURS.set(false);
+    ours.then(|| ANNOUNCEMENTS.with(std::mem::take).unwrap_or_default())
+}
+
+/// Encodes one effect and carries it out by APPLY. Whether it was.
+pub(crate) fn call_apply(
+    ctx: Ctx,
+    name: Name<'_>,
+    effect: &Effect<'_>,
+    announcements: Vec<Announcement>,
+) -> bool {
+    let mut blob = take_blob();
+    let done =
+        codec::encode(effect, &mut blob).is_ok() && ourselves(ctx, name, &blob, announcements);
+    give_back_blob(blob);
+    done
+}
+
+/// What a command knows from its start.
+pub(crate) struct Call<'a> {
+    /// The server's context.
+    pub(crate) ctx: Ctx,
+    /// The key.
+    pub(crate) name: Name<'a>,
+    /// Its database.
+    pub(crate) db: i32,
+    /// The clocks.
+    pub(crate) now: Now,
+}
+
+impl Call<'_> {
+    /// A question whether there is time left to catch up.
+    pub(crate) fn budget(&self) -> impl FnMut() -> bool + use<> {
+        let end_us = self
+            .now
+            .mono_us
+            .saturating_add(settings::TICK_BUDGET_US.get());
+        move || clock::mono_us() < end_us
+    }
+}
+
+/// What a writing command found under its key: the open key, and a queue of its
+/// own where there was none.
+pub(crate) struct Target {
+    /// The key, open for writing.
+    key: Key,
+    /// The queue to be stored if it does not stay empty.
+    fresh: Option<Queue>,
+}
+
+impl Target {
+    /// Opens the key of a command.
+    pub(crate) fn open(call: &Call<'_>) -> Self {
+        Self {
+            key: Key::open(call.ctx, call.name, Mode::Write),
+            fresh: None,
+        }
+    }
+
+    /// The queue: the one that is there or a fresh one.
+    pub(crate) fn queue(&mut self) -> Result<&mut Queue, Error> {
+        match value::look(&mut self.key) {
+            Found::Queue(queue) => Ok(queue),
+            Found::Missing => Ok(self.fresh.get_or_insert_default()),
+            Found::Other => Err(Error::WrongType),
+        }
+    }
+}
+
+/// What a command has done, to be told to the world.
+#[derive(Default)]
+pub(crate) struct Done<'e> {
+    /// The effects, encoded.
+    pub(crate) blob: Vec<u8>,
+    /// What time had brought before and nobody was told of.
+    pub(crate) announcements: Vec<Announcement>,
+    /// The events of the effects.
+    pub(crate) events: Vec<Event<'e>>,
+}
+
+/// Decides, applies, replies, and performs the rest.
+pub(crate) fn perform<'a>(
+    call: &Call<'a>,
+    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+    answer: impl FnOnce(&mut Queue, &Decision<'a>),
+) {
+    let mut target = Target::open(call);
+    let queue = match target.queue() {
+        Ok(queue) => queue,
+        Err(error) => return reply::error(call.ctx, &error),
+    };
+    let decided = fences::with(|numbers| {
+        decide(
+            queue,
+            &mut Env {
+                now: call.now,
+                numbers,
+                defaults: &settings::defaults(),
+            },
+        )
+    });
+    let decision = match decided {
+        Ok(decision) => decision,
+        Err(error) => return reply::error(call.ctx, &error),
+    };
+    note(queue, decision.outcome);
+    let mut done = Done::default();
+    if let Some(effect) = &decision.effect
+        && let Err(error) = carry_out(call, queue, effect, &mut done)
+    {
+        return reply::error(call.ctx, &error);
+    }
+    answer(queue, &decision);
+    if decision.effect.is_some() {
+        conclude(call, target, done, call_replicates);
+    }
+}
+
+/// Counts an answer.
+pub(crate) fn note(queue: &mut Queue, outcome: Outcome) {
+    queue.note(outcome);
+    if outcome == Outcome::Stale {
+        counters::STALE.add(1);
+    }
+}
+
+/// Applies one effect and notes what is to be told of it. It is encoded first: what
+/// could not be read back is refused, and nothing is done.
+pub(crate) fn carry_out<'e>(
+    call: &Call<'_>,
+    queue: &mut Queue,
+    effect: &Effect<'e>,
+    done: &mut Done<'e>,
+) -> Result<(), Error> {
+    if done.blob.capacity() == 0 {
+        done.blob = take_blob();
+    }
+    codec::encode(effect, &mut done.blob)?;
+    if let Effect::Finish {
+        id,
+        status,
+        result,
+        keep_end: None,
+        ..
+    } = effect
+        && waiters::lock_waiting(call.db, call.name.bytes(), id)
+    {
+        let old = queue.view(&call.now, id).map(|view| view.status.to_vec());
+        let status = status.as_deref().or(old.as_deref()).unwrap_or_default();
+        let answer = LeaseAnswer::finished(status, result.as_deref());
+        waiters::finished(call.db, call.name.bytes(), id, &answer);
+    }
+    done.announcements
+        .extend(queue.lapses_before(&call.now, effect));
+    apply_counted(&call.now, queue, effect, &mut done.events);
+    effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
+    Ok(())
+}
+
+/// Applies one effect, and counts what no event tells of.
+pub(crate) fn apply_counted<'e>(
+    now: &Now,
+    queue: &mut Queue,
+    effect: &Effect<'e>,
+    events: &mut Vec<Event<'e>>,
+) {
+    let dropped = queue.dead_dropped();
+    if !queue.apply(now, effect, events) {
+        counters::APPLY_MISMATCH.add(1);
+    }
+    counters::DEAD_DROPPED.add(queue.dead_dropped().saturating_sub(dropped));
+}
+
+/// How what was done reaches replicas and AOF: as an APPLY of its effects.
+pub(crate) fn call_replicates(call: &Call<'_>, blob: &[u8]) {
+    call.ctx.replicate_apply(call.name, VERSION_TEXT, blob);
+}
+
+/// Everything that follows the reply: steps 3 to 6 of the module's text. Has a
+/// guard of its own, so that no second reply is written for a panic.
+pub(crate) fn conclude(
+    call: &Call<'_>,
+    target: Target,
+    done: Done<'_>,
+    replicate: fn(&Call<'_>, &[u8]),
+) {
+    guarded((), || {
+        let Target { mut key, mut fresh } = target;
+        let was_missing = fresh.is_some();
+        let empty = {
+            let queue = match (&mut fresh, value::look(&mut key)) {
+                (Some(queue), _) | (None, Found::Queue(queue)) => queue,
+                (None, Found::Missing | Found::Other) => return,
+            };
+            let empty = queue.is_empty();
+            if !empty {
+                timer::touch(call.db, call.name.bytes(), queue, &call.now);
+            }
+            empty
+        };
+        replicate(call, &done.blob);
+        let deleted = empty && !was_missing;
+        if deleted {
+            key.delete();
+        } else if let Some(queue) = fresh.filter(|_| !empty)
+            && !value::put(&mut key, queue)
+        {
+            log(
+                Level::Warning,
+                c"orderwheel: the server refused to store a queue",
+            );
+        }
+        drop(key);
+        if !(empty && was_missing) {
+            call.ctx.signal_modified(call.name);
+        }
+        events::publish(call.ctx, call.name, &done.announcements);
+        for Event { kind, id } in &done.events {
+            counters::count(*kind);
+            events::notify_order(call.ctx, call.name, *kind, id);
+        }
+        if deleted {
+            call.ctx.notify(events::CLASS_GENERIC, c"del", call.name);
+        }
+        give_back_blob(done.blob);
+    });
+}

@@ -134,12 +134,24 @@ impl Target {
         }
     }
 
-    /// The queue: the one that is there or a fresh one.
+    /// The queue: the one that is there or a fresh one; an error for a key of another
+    /// type.
     pub(crate) fn queue(&mut self) -> Result<&mut Queue, Error> {
         match value::look(&mut self.key) {
             Found::Queue(queue) => Ok(queue),
             Found::Missing => Ok(self.fresh.get_or_insert_default()),
             Found::Other => Err(Error::WrongType),
+        }
+    }
+
+    /// The same; a key of another type is answered with the error.
+    pub(crate) fn queue_or_refuse(&mut self, call: &Call<'_>) -> Option<&mut Queue> {
+        match self.queue() {
+            Ok(queue) => Some(queue),
+            Err(error) => {
+                reply::error(call.ctx, &error);
+                None
+            }
         }
     }
 }
@@ -155,28 +167,29 @@ pub(crate) struct Done<'e> {
     pub(crate) events: Vec<Event<'e>>,
 }
 
+/// Lets a decision be made with what the server brings to it.
+pub(crate) fn decide<R>(now: Now, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
+    let defaults = settings::defaults();
+    fences::with(|numbers| {
+        body(&mut Env {
+            now,
+            numbers,
+            defaults: &defaults,
+        })
+    })
+}
+
 /// Decides, applies, replies, and performs the rest.
 pub(crate) fn perform<'a>(
     call: &Call<'a>,
-    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+    decision: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
     answer: impl FnOnce(&mut Queue, &Decision<'a>),
 ) {
     let mut target = Target::open(call);
-    let queue = match target.queue() {
-        Ok(queue) => queue,
-        Err(error) => return reply::error(call.ctx, &error),
+    let Some(queue) = target.queue_or_refuse(call) else {
+        return;
     };
-    let decided = fences::with(|numbers| {
-        decide(
-            queue,
-            &mut Env {
-                now: call.now,
-                numbers,
-                defaults: &settings::defaults(),
-            },
-        )
-    });
-    let decision = match decided {
+    let decision = match decide(call.now, |env| decision(queue, env)) {
         Ok(decision) => decision,
         Err(error) => return reply::error(call.ctx, &error),
     };

@@ -1,23 +1,19 @@
 //! CLAIM and MACK: commands on many orders.
 
-use crate::engine::Env;
 use crate::engine::lookup::AHEAD_MAX;
 use crate::request::{Ack, Claim, Mack, Pick};
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Mode, flag};
 use crate::shell::server::{reply, value};
 use crate::shell::state::waiters::{self, Wait, Want};
-use crate::shell::state::{fences, settings};
 use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
 
 /// MACK: each pair as an ACK of its own, one effect blob for all.
 pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
     let mut target = Target::open(call);
-    let queue = match target.queue() {
-        Ok(queue) => queue,
-        Err(error) => return reply::error(call.ctx, &error),
+    let Some(queue) = target.queue_or_refuse(call) else {
+        return;
     };
-    let defaults = settings::defaults();
     let mut one = Ack {
         id: b"",
         fence: 0,
@@ -35,16 +31,7 @@ pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
             queue.look_ahead(ahead);
         }
         (one.id, one.fence) = (id, *fence);
-        let decided = fences::with(|numbers| {
-            queue.decide_ack(
-                &mut Env {
-                    now: call.now,
-                    numbers,
-                    defaults: &defaults,
-                },
-                &one,
-            )
-        });
+        let decided = write::decide(call.now, |env| queue.decide_ack(env, &one));
         let carried = decided.and_then(|decision| {
             write::note(queue, decision.outcome);
             if let Some(effect) = &decision.effect {
@@ -82,25 +69,13 @@ pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
         Pick::Next { .. } | Pick::Id(_) => None,
     };
     let mut target = Target::open(call);
-    let queue = match target.queue() {
-        Ok(queue) => queue,
-        Err(error) => return reply::error(ctx, &error),
+    let Some(queue) = target.queue_or_refuse(call) else {
+        return;
     };
     // Who would wait does not pass by those who wait already.
     if block.is_none() || waiters::first(db, name.bytes()).is_none() {
-        let defaults = settings::defaults();
         queue.advance(&call.now, &mut call.budget());
-        let claimed = fences::with(|numbers| {
-            queue.decide_claim(
-                &mut Env {
-                    now: call.now,
-                    numbers,
-                    defaults: &defaults,
-                },
-                ask,
-            )
-        });
-        let claimed = match claimed {
+        let claimed = match write::decide(call.now, |env| queue.decide_claim(env, ask)) {
             Ok(claimed) => claimed,
             Err(error) => return reply::error(ctx, &error),
         };

@@ -7,8 +7,8 @@ use crate::engine::{Env, Queue};
 use crate::error::Error;
 use crate::request::{Configure, Pause, Purge, glob};
 use crate::shell::server::reply;
-use crate::shell::state::{fences, settings};
-use crate::shell::write::{Call, Done, Target, call_replicates, carry_out, conclude};
+use crate::shell::state::settings;
+use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
 
 /// Opens the queue, lets `decide` say what to do and answer, and does it.
 fn run<'a>(
@@ -17,21 +17,10 @@ fn run<'a>(
     answer: impl FnOnce(),
 ) {
     let mut target = Target::open(call);
-    let queue = match target.queue() {
-        Ok(queue) => queue,
-        Err(error) => return reply::error(call.ctx, &error),
+    let Some(queue) = target.queue_or_refuse(call) else {
+        return;
     };
-    let decided = fences::with(|numbers| {
-        decide(
-            queue,
-            &mut Env {
-                now: call.now,
-                numbers,
-                defaults: &settings::defaults(),
-            },
-        )
-    });
-    let effects = match decided {
+    let effects = match write::decide(call.now, |env| decide(queue, env)) {
         Ok(effects) => effects,
         Err(error) => return reply::error(call.ctx, &error),
     };
@@ -55,9 +44,8 @@ fn run<'a>(
 pub(crate) fn configure<'a>(call: &Call<'a>, ask: &Configure<'a>) {
     if let Configure::Get(only) = ask {
         let mut target = Target::open(call);
-        let queue = match target.queue() {
-            Ok(queue) => queue,
-            Err(error) => return reply::error(call.ctx, &error),
+        let Some(queue) = target.queue_or_refuse(call) else {
+            return;
         };
         return match queue.settings(&settings::defaults(), *only) {
             Ok(settings) => reply::settings(call.ctx, &settings),

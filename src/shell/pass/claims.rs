@@ -1,16 +1,16 @@
 //! Claims for clients that wait for orders.
 
 use super::Pass;
+use crate::engine::Queue;
 use crate::engine::effect::Effect;
 use crate::engine::time::Now;
-use crate::engine::{Env, Queue};
 use crate::request::{Claim, Pick};
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::Row;
 use crate::shell::server::{clock, counters, value};
+use crate::shell::state::settings;
 use crate::shell::state::waiters::{self, Reply, Want};
-use crate::shell::state::{fences, settings};
-use crate::shell::write::call_apply;
+use crate::shell::write::{self, call_apply};
 
 /// Hands what is claimable to those who wait, first come first served. False if
 /// refused.
@@ -39,21 +39,13 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         };
         let granted = value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.advance(&pass.now, &mut || pass.more());
-            fences::with(|numbers| {
-                let mut env = Env {
-                    now: pass.now,
-                    numbers,
-                    defaults: &defaults,
-                };
-                let claimed = queue.decide_claim(&mut env, &ask);
-                // Numbers used up: nothing changes soon, so not every millisecond.
-                let Ok(claimed) = claimed else {
-                    return Some(None);
-                };
-                let mut claimed = claimed;
-                let effect = claimed.effect.take()?;
-                Some(Some((effect, claimed)))
-            })
+            let claimed = write::decide(pass.now, |env| queue.decide_claim(env, &ask));
+            // Numbers used up: nothing changes soon, so not every millisecond.
+            let Ok(mut claimed) = claimed else {
+                return Some(None);
+            };
+            let effect = claimed.effect.take()?;
+            Some(Some((effect, claimed)))
         });
         let Some(granted) = granted.flatten() else {
             break;

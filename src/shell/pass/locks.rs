@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use crate::engine::effect::{Bytes, Effect};
 use crate::engine::time::Now;
-use crate::engine::{Announcement, Env, Outcome, Queue};
+use crate::engine::{Announcement, Outcome, Queue};
 use crate::error::Error;
 use crate::request::Lock;
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::LeaseAnswer;
 use crate::shell::server::{clock, counters, value};
 use crate::shell::state::waiters::{self, Reply, Turn, Want};
-use crate::shell::state::{fences, settings};
 use crate::shell::write;
 
 /// What a look at a lock comes to for the first client in its line.
@@ -123,7 +122,6 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
     else {
         return None;
     };
-    let defaults = settings::defaults();
     let decide = |queue: &Queue| {
         if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
             return Ok(Look::Told(LeaseAnswer::of(
@@ -140,14 +138,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             fp: fp.as_deref(),
             block_ms: None,
         };
-        let decision = fences::with(|numbers| {
-            let mut env = Env {
-                now: *now,
-                numbers,
-                defaults: &defaults,
-            };
-            queue.decide_lock(&mut env, &ask, false)
-        })?;
+        let decision = write::decide(*now, |env| queue.decide_lock(env, &ask, false))?;
         Ok::<_, Error>(match (decision.outcome, decision.effect) {
             (outcome, Some(effect)) => {
                 let effect = own(effect);

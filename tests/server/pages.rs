@@ -19,10 +19,6 @@ use std::time::Duration;
 
 use crate::support::{Options, SOON, Server, Value, cmd, module_path, wait_until};
 
-/// What the pages describe and the module does not have yet, or has otherwise: to be
-/// taken out as it is built.
-const AHEAD: [&str; 1] = ["orderwheel_reentries_total"];
-
 /// A file of the repository.
 #[track_caller]
 fn document(name: &str) -> String {
@@ -213,7 +209,7 @@ fn every_command_that_the_pages_show_is_well_formed() {
         for shown in shown_commands(&text) {
             // A syntax without options says `queue`; an example has a name.
             let is_syntax = shown.split(' ').nth(1) == Some("queue");
-            if is_syntax || AHEAD.iter().any(|ahead| shown.contains(ahead)) {
+            if is_syntax {
                 continue;
             }
             seen += 1;
@@ -321,10 +317,7 @@ fn fields(reply: &Value) -> BTreeSet<String> {
 #[track_caller]
 fn expect_same_names(what: &str, listed: &BTreeSet<String>, there: &BTreeSet<String>) {
     let lacks: Vec<&String> = there.difference(listed).collect();
-    let invents = listed.difference(there);
-    let invents: Vec<&String> = invents
-        .filter(|name| !AHEAD.contains(&name.as_str()))
-        .collect();
+    let invents: Vec<&String> = listed.difference(there).collect();
     assert!(
         lacks.is_empty() && invents.is_empty(),
         "{what}: the page lacks {lacks:?}, the server lacks {invents:?}"
@@ -495,9 +488,7 @@ fn every_setting_is_explained_with_its_default_and_range() {
             let Some(default) = there.get(&name) else {
                 panic!("{page}: there is no setting {name}");
             };
-            if !AHEAD.contains(&name.as_str()) {
-                assert_eq!(plain(&row[1]), *default, "{name}: its default");
-            }
+            assert_eq!(plain(&row[1]), *default, "{name}: its default");
             let Some((min, max)) = row[2].split_once(" to ") else {
                 assert_eq!(row[2], "yes, no", "{name}: its range");
                 continue;
@@ -643,7 +634,6 @@ fn every_name_in_the_pages_is_one_of_the_servers() {
     let mut known: BTreeSet<String> = commands(&server);
     known.extend(known.clone().iter().map(|name| name.to_lowercase()));
     known.extend(listed("docs/operations.md", "## Events"));
-    known.extend(AHEAD.map(str::to_owned));
     known.extend(fields(&cmd!(c, "CONFIG", "GET", "orderwheel.*")));
     let info = cmd!(c, "INFO", "orderwheel").text();
     known.extend(

@@ -30,7 +30,7 @@ use redis_module::{Context, RedisString, Status};
 
 use crate::engine::lookup::hash_with;
 use callbacks::{datatype, hooks, info};
-use commands::{acl, docs};
+use commands::{acl, describe};
 use schedule::timer;
 use server::api::{self, Ctx, Level, log};
 use server::{reaper, value};
@@ -56,8 +56,8 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
             log(Level::Warning, c"orderwheel: the server refused a command");
             return Status::Err;
         }
-        acl::register(ctx, commands::names_and_flags());
-        docs::register(ctx);
+        acl::register(ctx);
+        describe::register(ctx);
         if !settings::register(ctx, timer::look_at_awaited) {
             log(
                 Level::Warning,

@@ -10,47 +10,31 @@ use std::ffi::{CStr, CString};
 
 use redis_module::raw;
 
+use super::table::COMMANDS;
 use crate::shell::server::api::{Ctx, Level, OK, api, log};
 
 /// The category that all of our commands are in.
 const OWN: &CStr = c"orderwheel";
 
-/// What flags alone do not say: the commands that are an operator's, or that can do
-/// harm to what others work on, each after a command of the server.
-const MORE: [(&CStr, &str); 6] = [
-    // REPLCONF, RESTORE-ASKING: the inside of replication; writes whatever it is given.
-    (c"order.apply", "admin dangerous"),
-    // CONFIG SET.
-    (c"order.config", "admin dangerous"),
-    // CLIENT PAUSE and UNPAUSE.
-    (c"order.pause", "admin dangerous"),
-    (c"order.resume", "admin dangerous"),
-    // CLIENT KILL: ends what somebody else holds.
-    (c"order.break", "admin dangerous"),
-    // FLUSHDB: removes many at once.
-    (c"order.purge", "dangerous"),
-];
-
 /// The categories of a command with these flags, by the rule of the server's own
 /// (`setImplicitACLCategories` in acl.c), and those it has besides.
-fn categories(name: &CStr, flags: &str, own: bool) -> Option<CString> {
+fn categories(flags: &str, more: &str, own: bool) -> Option<CString> {
     let has = |flag: &str| flags.split(' ').any(|one| one == flag);
     let mut list = vec![if has("write") { "write" } else { "read" }];
     list.push(if has("fast") { "fast" } else { "slow" });
     if has("blocking") {
         list.push("blocking");
     }
-    let more = MORE.iter().find(|(of, _)| *of == name);
-    list.extend(more.map(|(_, more)| *more));
+    list.extend(Some(more).filter(|more| !more.is_empty()));
     if own {
         list.extend(OWN.to_str().ok());
     }
     CString::new(list.join(" ")).ok()
 }
 
-/// Sets the categories of commands that are registered, given by name and flags, as
-/// far as the server can. Called while the module loads.
-pub(crate) fn register<'c>(ctx: Ctx, commands: impl Iterator<Item = (&'c CStr, &'c CStr)>) {
+/// Sets the categories of all commands, which are registered, as far as the server
+/// can. Called while the module loads.
+pub(crate) fn register(ctx: Ctx) {
     let (Some(get), Some(set)) = (
         api!(RedisModule_GetCommand),
         api!(RedisModule_SetCommandACLCategories),
@@ -61,8 +45,12 @@ pub(crate) fn register<'c>(ctx: Ctx, commands: impl Iterator<Item = (&'c CStr, &
         // SAFETY: called while the module loads; a C string, which the server copies.
         unsafe { add(ctx.as_ptr(), OWN.as_ptr()) == OK }
     });
-    for (name, flags) in commands {
-        let Some(list) = categories(name, flags.to_str().unwrap_or_default(), own) else {
+    for row in &COMMANDS {
+        let flags = row.flags.to_str().unwrap_or_default();
+        let (Some(list), Ok(name)) = (
+            categories(flags, row.categories, own),
+            CString::new(row.verb.command()),
+        ) else {
             continue;
         };
         // SAFETY: called while the module loads; a C string.
@@ -83,25 +71,25 @@ mod tests {
 
     #[test]
     fn categories_follow_from_flags_and_kind() {
-        for (name, flags, own, list) in [
-            (c"order.get", "readonly fast", true, "read fast orderwheel"),
-            (c"order.scan", "readonly", false, "read slow"),
+        for (flags, more, own, list) in [
+            ("readonly fast", "", true, "read fast orderwheel"),
+            ("readonly", "", false, "read slow"),
             (
-                c"order.lock",
                 "write deny-oom fast blocking",
+                "",
                 false,
                 "write fast blocking",
             ),
             (
-                c"order.apply",
                 "write",
+                "admin dangerous",
                 true,
                 "write slow admin dangerous orderwheel",
             ),
-            (c"order.purge", "write", false, "write slow dangerous"),
+            ("write", "dangerous", false, "write slow dangerous"),
         ] {
-            let found = categories(name, flags, own).unwrap();
-            assert_eq!(found.to_str(), Ok(list), "{name:?}");
+            let found = categories(flags, more, own).unwrap();
+            assert_eq!(found.to_str(), Ok(list), "{flags}");
         }
     }
 }

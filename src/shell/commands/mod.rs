@@ -5,7 +5,8 @@
 //! | this one | registration, reading the arguments, commands that read |
 //! | `locks`, `claims`, `queue` | LOCK and its family; CLAIM and MACK; CONFIG to PURGE |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
-//! | `docs`, `acl` | what COMMAND DOCS says; the categories of ACL |
+//! | `table` | the one table of commands |
+//! | `arguments`, `describe`, `acl` | COMMAND DOCS and key specifications; the categories of ACL |
 //!
 //! A command that writes goes through [`write`](crate::shell::write). One that decides on
 //! no effect replicates, signals and raises nothing, and makes no key. No command waits,
@@ -18,15 +19,18 @@
 
 pub(crate) mod acl;
 mod apply;
+mod arguments;
 mod claims;
-pub(crate) mod docs;
+pub(crate) mod describe;
 mod locks;
 mod queue;
+mod table;
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CString, c_int};
 
 use redis_module::raw;
 
+use self::table::COMMANDS;
 use crate::engine::{Decision, Env, Queue};
 use crate::error::Error;
 use crate::request::{Request, Scan, Verb, glob, parse};
@@ -39,92 +43,48 @@ use crate::shell::write::{Call, perform};
 /// More arguments than this are kept on the heap.
 const ARGS_INLINE: usize = 24;
 
-/// A callback for each command.
+/// What the server calls for a command.
+type Entry = unsafe extern "C" fn(
+    *mut raw::RedisModuleCtx,
+    *mut *mut raw::RedisModuleString,
+    c_int,
+) -> c_int;
+
+/// An entry for each number.
 macro_rules! entries {
-    ($($name:ident => $verb:ident),* $(,)?) => {
-        $(
-            /// The command of this name, see [`enter`].
-            unsafe extern "C" fn $name(
-                ctx: *mut raw::RedisModuleCtx,
-                argv: *mut *mut raw::RedisModuleString,
-                argc: c_int,
-            ) -> c_int {
-                // SAFETY: what the server gives to a command.
-                unsafe { enter(ctx, argv, argc, Verb::$verb) }
-            }
-        )*
+    ($($number:literal)*) => {
+        [$(enter::<$number>),*]
     };
 }
 
-entries! {
-    schedule => Schedule, finish => Finish, status => Status, claim => Claim, ack => Ack, mack => Mack,
-    nack => Nack, renew => Renew, lock => Lock, unlock => Unlock, break_lease => Break, config => Config,
-    pause => Pause, resume => Resume, requeue => Requeue, purge => Purge, get => Get, pttl => Pttl, next => Next, scan => Scan, stats => Stats,
-    apply => Apply,
-}
-
-/// Name, callback and flags of every command. deny-oom only where an order grows:
-/// finishing must work when memory is full.
-const COMMANDS: [(&CStr, raw::RedisModuleCmdFunc, &CStr); 22] = [
-    (c"order.schedule", Some(schedule), c"write deny-oom fast"),
-    (c"order.finish", Some(finish), c"write fast"),
-    (c"order.status", Some(status), c"write deny-oom fast"),
-    (c"order.claim", Some(claim), c"write blocking"),
-    (c"order.ack", Some(ack), c"write fast"),
-    (c"order.mack", Some(mack), c"write"),
-    (c"order.nack", Some(nack), c"write fast"),
-    (c"order.renew", Some(renew), c"write fast"),
-    (c"order.lock", Some(lock), c"write deny-oom fast blocking"),
-    (c"order.unlock", Some(unlock), c"write fast"),
-    (c"order.break", Some(break_lease), c"write fast"),
-    (c"order.config", Some(config), c"write"),
-    (c"order.pause", Some(pause), c"write fast"),
-    (c"order.resume", Some(resume), c"write fast"),
-    (c"order.requeue", Some(requeue), c"write"),
-    (c"order.purge", Some(purge), c"write"),
-    (c"order.get", Some(get), c"readonly fast"),
-    (c"order.pttl", Some(pttl), c"readonly fast"),
-    (c"order.next", Some(next), c"readonly"),
-    (c"order.scan", Some(scan), c"readonly"),
-    (c"order.stats", Some(stats), c"readonly"),
-    (c"order.apply", Some(apply), c"write"),
-];
+/// The entry of each command, in the order of [`Verb::ALL`].
+const ENTRIES: [Entry; Verb::ALL.len()] =
+    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21];
 
 /// Registers every command. False if the server refuses one.
 pub(crate) fn register(ctx: Ctx) -> bool {
     let Some(call) = api!(RedisModule_CreateCommand) else {
         return false;
     };
-    COMMANDS.iter().all(|(name, callback, flags)| {
-        // SAFETY: called while the module loads; the key is argument 1.
-        unsafe {
-            call(
-                ctx.as_ptr(),
-                name.as_ptr(),
-                *callback,
-                flags.as_ptr(),
-                1,
-                1,
-                1,
-            ) == OK
-        }
+    COMMANDS.iter().all(|row| {
+        let Ok(name) = CString::new(row.verb.command()) else {
+            return false;
+        };
+        let entry = ENTRIES.get(row.verb as usize).copied();
+        let flags = row.flags.as_ptr();
+        // SAFETY: called while the module loads; the server copies; the key is argument 1.
+        unsafe { call(ctx.as_ptr(), name.as_ptr(), entry, flags, 1, 1, 1) == OK }
     })
 }
 
-/// Every command's name and flags.
-pub(crate) fn names_and_flags() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    COMMANDS.iter().map(|(name, _, flags)| (*name, *flags))
-}
-
-/// The body of every command.
+/// The entry of the command with this number among [`Verb::ALL`].
 ///
 /// # Safety
 /// The arguments are those the server gave to a command.
-unsafe fn enter(
+unsafe extern "C" fn enter<const VERB: usize>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
-    verb: Verb,
 ) -> c_int {
     // SAFETY: the server's context for this command.
     let ctx = unsafe { Ctx::new(ctx) };
@@ -134,7 +94,10 @@ unsafe fn enter(
         // SAFETY: so many strings are there, alive and unchanged until the
         // command returns.
         let argv = unsafe { std::slice::from_raw_parts(argv.cast::<Name<'_>>(), argc) };
-        with_args(argv, |args| run(ctx, argv, args, verb));
+        let Some(verb) = Verb::ALL.get(VERB) else {
+            return false;
+        };
+        with_args(argv, |args| run(ctx, argv, args, *verb));
         true
     });
     if !done {

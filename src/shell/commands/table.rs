@@ -1,116 +1,43 @@
-//! What the server knows of each command: COMMAND DOCS, arity, and the key
-//! specification by which ACL rules like `%R~orders:*` and cluster clients go.
+//! The one table of commands: from it they are registered, and from it come their flags,
+//! ACL categories, key specification and documentation.
 //!
-//! The server copies everything, so the structures are built and dropped here. A
-//! server that refuses them works as well, with less to say.
+//! deny-oom stands only where an order grows: finishing must work when memory is full.
 
-use std::ffi::{CStr, CString};
-use std::ptr;
+use std::ffi::CStr;
 
 use redis_module::raw;
 
-use crate::request::{Verb, key_and_arity};
-use crate::shell::server::api::{Ctx, Level, OK, api, log};
+use super::arguments::{Arg, Kind};
+use crate::request::Verb;
 
-/// What an argument is.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// The key.
-    Key,
-    /// Any bytes.
-    Text,
-    /// A whole number.
-    Int,
-    /// A Unix time.
-    Time,
-    /// A pattern.
-    Pattern,
-    /// A word that stands for itself.
-    Word,
-    /// One of the arguments in it.
-    OneOf,
-    /// Its arguments in a row.
-    Block,
+/// A command.
+pub(super) struct Command {
+    /// Which; its name and arity are those of the grammar.
+    pub(super) verb: Verb,
+    /// The server's flags.
+    pub(super) flags: &'static CStr,
+    /// ACL categories that the flags do not imply: those of an operator's commands, and
+    /// of those that can do harm to what others work on.
+    pub(super) categories: &'static str,
+    /// In one sentence.
+    pub(super) summary: &'static CStr,
+    /// How long it takes.
+    pub(super) complexity: &'static CStr,
+    /// What it does with its key.
+    pub(super) access: u32,
+    /// Its arguments.
+    pub(super) args: &'static [Arg],
 }
 
-/// One argument.
-#[derive(Clone, Copy)]
-struct Arg {
-    /// Its name.
-    name: &'static CStr,
-    /// What it is.
-    kind: Kind,
-    /// The word before it.
-    token: Option<&'static CStr>,
-    /// May be left out.
-    optional: bool,
-    /// May repeat, the word before it too.
-    multiple: bool,
-    /// What is in it.
-    parts: &'static [Arg],
-}
-
-impl Arg {
-    /// A required argument of this kind.
-    const fn new(name: &'static CStr, kind: Kind) -> Self {
-        Self {
-            name,
-            kind,
-            token: None,
-            optional: false,
-            multiple: false,
-            parts: &[],
-        }
-    }
-
-    /// A word that stands for itself.
-    const fn word(name: &'static CStr, token: &'static CStr) -> Self {
-        Self {
-            token: Some(token),
-            ..Self::new(name, Kind::Word)
-        }
-    }
-
-    /// A value after a word.
-    const fn after(token: &'static CStr, name: &'static CStr, kind: Kind) -> Self {
-        Self {
-            token: Some(token),
-            ..Self::new(name, kind)
-        }
-    }
-
-    /// One of these.
-    const fn one_of(name: &'static CStr, parts: &'static [Self]) -> Self {
-        Self {
-            parts,
-            ..Self::new(name, Kind::OneOf)
-        }
-    }
-
-    /// These in a row.
-    const fn block(name: &'static CStr, parts: &'static [Self]) -> Self {
-        Self {
-            parts,
-            ..Self::new(name, Kind::Block)
-        }
-    }
-
-    /// The same, but it may be left out.
-    const fn optional(self) -> Self {
-        Self {
-            optional: true,
-            ..self
-        }
-    }
-
-    /// The same, but it may repeat.
-    const fn multiple(self) -> Self {
-        Self {
-            multiple: true,
-            ..self
-        }
-    }
-}
+/// Reads the key.
+const READS: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+/// Reads and changes the key: all answer with what they met, so a user needs the
+/// right to read as well. The server allows one kind of change to be named.
+const CHANGES: u32 =
+    raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
+/// Reads the key and may take something out.
+const DELETES: u32 =
+    raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE;
 
 /// The key.
 const QUEUE: Arg = Arg::new(c"queue", Kind::Key);
@@ -155,34 +82,12 @@ const KEEP: Arg = Arg::after(c"KEEP", c"keep-milliseconds", Kind::Int).optional(
 /// How many.
 const COUNT: Arg = Arg::after(c"COUNT", c"count", Kind::Int).optional();
 
-/// What is said of one command.
-struct Doc {
-    /// The command.
-    verb: Verb,
-    /// In one sentence.
-    summary: &'static CStr,
-    /// How long it takes.
-    complexity: &'static CStr,
-    /// What it does with its key.
-    access: u32,
-    /// Its arguments.
-    args: &'static [Arg],
-}
-
-/// Reads the key.
-const READS: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
-/// Reads and changes the key: all answer with what they met, so a user needs the
-/// right to read as well. The server allows one kind of change to be named.
-const CHANGES: u32 =
-    raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
-/// Reads the key and may take something out.
-const DELETES: u32 =
-    raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE;
-
 /// Every command.
-const DOCS: [Doc; 22] = [
-    Doc {
+pub(super) const COMMANDS: [Command; 22] = [
+    Command {
         verb: Verb::Schedule,
+        flags: c"write deny-oom fast",
+        categories: "",
         summary: c"Creates an order with its deadline, or moves the deadline.",
         complexity: c"O(1)",
         access: CHANGES,
@@ -211,8 +116,10 @@ const DOCS: [Doc; 22] = [
             PAYLOAD,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Finish,
+        flags: c"write fast",
+        categories: "",
         summary: c"Ends an order's deadline: it was paid, withdrawn, or cancelled by the customer.",
         complexity: c"O(1)",
         access: CHANGES,
@@ -229,8 +136,10 @@ const DOCS: [Doc; 22] = [
             KEEP,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Status,
+        flags: c"write deny-oom fast",
+        categories: "",
         summary: c"Sets an order's status, and leaves its deadline alone.",
         complexity: c"O(1)",
         access: CHANGES,
@@ -244,8 +153,10 @@ const DOCS: [Doc; 22] = [
             PAYLOAD,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Claim,
+        flags: c"write blocking",
+        categories: "",
         summary:
             c"Hands out orders whose deadline has passed, each under a lease; may wait for one.",
         complexity: c"O(N) with N the number of orders handed out",
@@ -270,15 +181,19 @@ const DOCS: [Doc; 22] = [
             .optional(),
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Ack,
+        flags: c"write fast",
+        categories: "",
         summary: c"Finishes a claimed order.",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE, FROM, STATUS, RESULT, KEEP],
     },
-    Doc {
+    Command {
         verb: Verb::Mack,
+        flags: c"write",
+        categories: "",
         summary: c"Finishes many claimed orders.",
         complexity: c"O(N) with N the number of orders",
         access: DELETES,
@@ -291,8 +206,10 @@ const DOCS: [Doc; 22] = [
             KEEP,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Nack,
+        flags: c"write fast",
+        categories: "",
         summary: c"Hands a claimed order back: it is offered again later, or given up.",
         complexity: c"O(1)",
         access: CHANGES,
@@ -312,15 +229,19 @@ const DOCS: [Doc; 22] = [
             Arg::after(c"ERROR", c"text", Kind::Text).optional(),
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Renew,
+        flags: c"write fast",
+        categories: "",
         summary: c"Gives a lease a new end.",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE, ID, FENCE, LEASE, Arg::word(c"lt", c"LT").optional()],
     },
-    Doc {
+    Command {
         verb: Verb::Lock,
+        flags: c"write deny-oom fast blocking",
+        categories: "",
         summary:
             c"Takes the lock of an order before its deadline, or of any other id; may wait for it.",
         complexity: c"O(1)",
@@ -336,22 +257,30 @@ const DOCS: [Doc; 22] = [
             Arg::after(c"BLOCK", c"block-milliseconds", Kind::Int).optional(),
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Unlock,
+        flags: c"write fast",
+        categories: "",
         summary: c"Gives a lock back, or a claim to be offered again at once.",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE],
     },
-    Doc {
+    Command {
         verb: Verb::Break,
+        flags: c"write fast",
+        // As CLIENT KILL: ends what somebody else holds.
+        categories: "admin dangerous",
         summary: c"Ends somebody else's lease; a claim counts as a failed try.",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE.optional()],
     },
-    Doc {
+    Command {
         verb: Verb::Config,
+        flags: c"write",
+        // As CONFIG SET.
+        categories: "admin dangerous",
         summary: c"Returns, sets, or resets the settings of a queue.",
         complexity: c"O(N) with N the number of settings",
         access: CHANGES,
@@ -392,8 +321,11 @@ const DOCS: [Doc; 22] = [
             ),
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Pause,
+        flags: c"write fast",
+        // As CLIENT PAUSE.
+        categories: "admin dangerous",
         summary:
             c"Holds the claims and announcements of a queue, for a time or until ORDER.RESUME.",
         complexity: c"O(1)",
@@ -404,23 +336,31 @@ const DOCS: [Doc; 22] = [
             Arg::after(c"REASON", c"text", Kind::Text).optional(),
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Resume,
+        flags: c"write fast",
+        // As CLIENT UNPAUSE.
+        categories: "admin dangerous",
         summary: c"Ends the pause of a queue.",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE],
     },
-    Doc {
+    Command {
         verb: Verb::Requeue,
+        flags: c"write",
+        categories: "",
         summary:
             c"Offers dead orders again, the longest dead first, as if they had never been tried.",
         complexity: c"O(N) with N the number of orders moved",
         access: CHANGES,
         args: &[QUEUE, COUNT],
     },
-    Doc {
+    Command {
         verb: Verb::Purge,
+        flags: c"write",
+        // As FLUSHDB: removes many at once.
+        categories: "dangerous",
         summary: c"Removes orders that are in a given state, never one under a live lease.",
         complexity: c"O(N) with N the value of COUNT",
         access: DELETES,
@@ -432,29 +372,37 @@ const DOCS: [Doc; 22] = [
             COUNT,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Get,
+        flags: c"readonly fast",
+        categories: "",
         summary: c"Returns everything that is known of an order.",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE, ID],
     },
-    Doc {
+    Command {
         verb: Verb::Pttl,
+        flags: c"readonly fast",
+        categories: "",
         summary: c"Returns the time that is left until an order's deadline, in milliseconds.",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE, ID],
     },
-    Doc {
+    Command {
         verb: Verb::Next,
+        flags: c"readonly",
+        categories: "",
         summary: c"Returns the scheduled orders with the earliest deadlines.",
         complexity: c"O(N) with N the number of orders returned",
         access: READS,
         args: &[QUEUE, COUNT],
     },
-    Doc {
+    Command {
         verb: Verb::Scan,
+        flags: c"readonly",
+        categories: "",
         summary: c"Iterates over the orders of a queue.",
         complexity:
             c"O(1) for every call, O(N) for a complete iteration with N the number of orders",
@@ -468,15 +416,20 @@ const DOCS: [Doc; 22] = [
             COUNT,
         ],
     },
-    Doc {
+    Command {
         verb: Verb::Stats,
+        flags: c"readonly",
+        categories: "",
         summary: c"Returns counts, totals, times and settings of a queue.",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE],
     },
-    Doc {
+    Command {
         verb: Verb::Apply,
+        flags: c"write",
+        // As REPLCONF: the inside of replication, writes whatever it is given.
+        categories: "admin dangerous",
         summary: c"An internal command that carries out what a primary has decided.",
         complexity: c"O(N) with N the number of orders concerned",
         access: CHANGES,
@@ -488,158 +441,27 @@ const DOCS: [Doc; 22] = [
     },
 ];
 
-/// The arguments as the server wants them; owns what the pointers lead to.
-struct Built {
-    /// The arguments, with one of zeros at the end.
-    args: Vec<raw::RedisModuleCommandArg>,
-    /// What is in them.
-    _parts: Vec<Self>,
-}
-
-/// An argument of zeros: the end of a list.
-const END: raw::RedisModuleCommandArg = raw::RedisModuleCommandArg {
-    name: ptr::null(),
-    type_: raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-    key_spec_index: 0,
-    token: ptr::null(),
-    summary: ptr::null(),
-    since: ptr::null(),
-    flags: 0,
-    deprecated_since: ptr::null(),
-    subargs: ptr::null_mut(),
-    display_text: ptr::null(),
-};
-
-/// Builds a list of arguments.
-fn build(args: &[Arg]) -> Built {
-    let mut parts = Vec::new();
-    let mut list: Vec<raw::RedisModuleCommandArg> = Vec::with_capacity(args.len() + 1);
-    for arg in args {
-        let type_ = match arg.kind {
-            Kind::Key => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY,
-            Kind::Text => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-            Kind::Int => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
-            Kind::Time => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_UNIX_TIME,
-            Kind::Pattern => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN,
-            Kind::Word => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
-            Kind::OneOf => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
-            Kind::Block => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
-        };
-        let mut flags = 0;
-        if arg.optional {
-            flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL;
-        }
-        if arg.multiple {
-            flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE;
-            if arg.token.is_some() {
-                flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE_TOKEN;
-            }
-        }
-        let mut subargs = ptr::null_mut();
-        if !arg.parts.is_empty() {
-            let mut built = build(arg.parts);
-            subargs = built.args.as_mut_ptr();
-            parts.push(built);
-        }
-        list.push(raw::RedisModuleCommandArg {
-            name: arg.name.as_ptr(),
-            type_,
-            key_spec_index: if matches!(arg.kind, Kind::Key) { 0 } else { -1 },
-            token: arg.token.map_or(ptr::null(), CStr::as_ptr),
-            flags: flags.cast_signed(),
-            subargs,
-            ..END
-        });
-    }
-    list.push(END);
-    Built {
-        args: list,
-        _parts: parts,
-    }
-}
-
-/// Tells the server about every command.
-pub(crate) fn register(ctx: Ctx) {
-    let (Some(get), Some(set)) = (
-        api!(RedisModule_GetCommand),
-        api!(RedisModule_SetCommandInfo),
-    ) else {
-        return;
-    };
-    let version = raw::RedisModuleCommandInfoVersion {
-        version: 1,
-        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
-        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
-        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
-    };
-    for doc in &DOCS {
-        let Ok(name) = CString::new(doc.verb.command()) else {
-            continue;
-        };
-        // SAFETY: called while the module loads, with a C string.
-        let command = unsafe { get(ctx.as_ptr(), name.as_ptr()) };
-        if command.is_null() {
-            continue;
-        }
-        let mut built = build(doc.args);
-        let mut keys = [key_spec(u64::from(doc.access)), key_end()];
-        let info = raw::RedisModuleCommandInfo {
-            version: &raw const version,
-            summary: doc.summary.as_ptr(),
-            complexity: doc.complexity.as_ptr(),
-            since: c"0.1.0".as_ptr(),
-            history: ptr::null_mut(),
-            tips: ptr::null(),
-            arity: key_and_arity(doc.verb),
-            key_specs: keys.as_mut_ptr(),
-            args: built.args.as_mut_ptr(),
-        };
-        // SAFETY: everything the record points to lives until the end of this
-        // turn, and lists end with a record of zeros; the server copies.
-        if unsafe { set(command, &raw const info) } != OK {
-            log(
-                Level::Warning,
-                c"orderwheel: the server refused the documentation of a command",
-            );
-        }
-    }
-}
-
-/// The key is argument 1.
-fn key_spec(flags: u64) -> raw::RedisModuleCommandKeySpec {
-    let mut spec = key_end();
-    spec.flags = flags;
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index = raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 };
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-        lastkey: 0,
-        keystep: 1,
-        limit: 0,
-    };
-    spec
-}
-
-/// The end of a list of key specifications.
-fn key_end() -> raw::RedisModuleCommandKeySpec {
-    // SAFETY: numbers and pointers, for which zero is a value.
-    unsafe { std::mem::zeroed() }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::DOCS;
+    use super::COMMANDS;
     use crate::request::Verb;
 
     #[test]
-    fn every_command_is_documented() {
+    fn every_command_stands_once_in_the_table() {
         for verb in Verb::ALL {
             assert_eq!(
-                DOCS.iter().filter(|doc| doc.verb == verb).count(),
+                COMMANDS.iter().filter(|row| row.verb == verb).count(),
                 1,
                 "{}",
                 verb.command()
             );
+        }
+    }
+
+    #[test]
+    fn every_verb_is_at_its_own_number() {
+        for (at, verb) in Verb::ALL.into_iter().enumerate() {
+            assert_eq!(verb as usize, at, "{}", verb.command());
         }
     }
 }

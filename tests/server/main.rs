@@ -34,6 +34,7 @@ mod compaction;
 mod control;
 mod errors;
 mod events;
+mod hostile;
 mod locks;
 mod pages;
 mod persistence;

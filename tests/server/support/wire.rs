@@ -181,6 +181,194 @@ pub(crate) fn close_dump(value: &[u8], version: [u8; 2]) -> Vec<u8> {
     payload
 }
 
+// ------------------------------------------------------- effects of both versions
+
+/// One field of an effect.
+enum Field {
+    /// A number: what can be forged.
+    Number(u64),
+    /// Anything else, as it is encoded.
+    Raw(Vec<u8>),
+}
+
+/// An effect field by field, so that each of its numbers can be replaced by another.
+pub(crate) struct Form(Vec<Field>);
+
+impl Form {
+    /// The effect of this variant, without fields.
+    pub(crate) fn of(variant: u8) -> Self {
+        Self(vec![Field::Raw(vec![variant])])
+    }
+
+    /// Adds a number.
+    pub(crate) fn number(mut self, value: u64) -> Self {
+        self.0.push(Field::Number(value));
+        self
+    }
+
+    /// Adds a number of version 2, which version 1 does not have.
+    pub(crate) fn since(self, version: u64, value: u64) -> Self {
+        if version == 1 {
+            self
+        } else {
+            self.number(value)
+        }
+    }
+
+    /// Adds a byte string.
+    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
+        let mut encoded = Vec::new();
+        bytes(value, &mut encoded);
+        self.0.push(Field::Raw(encoded));
+        self
+    }
+
+    /// Adds bytes as they are: variants, flags, what is not there.
+    pub(crate) fn raw(mut self, value: &[u8]) -> Self {
+        self.0.push(Field::Raw(value.to_vec()));
+        self
+    }
+
+    /// How many numbers it has.
+    pub(crate) fn numbers(&self) -> usize {
+        let is_number = |field: &&Field| matches!(field, Field::Number(_));
+        self.0.iter().filter(is_number).count()
+    }
+
+    /// Its encoded form, number `forged.0` replaced by `forged.1`.
+    pub(crate) fn encode(&self, forged: Option<(usize, u64)>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut at = 0;
+        for field in &self.0 {
+            match field {
+                Field::Raw(raw) => out.extend_from_slice(raw),
+                Field::Number(value) => {
+                    let other = forged.filter(|(place, _)| *place == at);
+                    number(other.map_or(*value, |(_, other)| other), &mut out);
+                    at += 1;
+                }
+            }
+        }
+        out
+    }
+}
+
+// ------------------------------------------------------------ a queue in a payload
+
+/// A queue as a DUMP payload holds it: what names its type, the version, and the
+/// blobs of effects.
+pub(crate) struct Saved {
+    /// The type of the value: its kind, and the module's name.
+    pub(crate) head: Vec<u8>,
+    /// Version of the blobs.
+    pub(crate) version: u64,
+    /// Effects.
+    pub(crate) chunks: Vec<Vec<u8>>,
+    /// Version of the server's own form.
+    server: [u8; 2],
+}
+
+/// A length as the server writes it.
+fn rdb_length(value: u64, out: &mut Vec<u8>) {
+    if value < 64 {
+        out.push(value as u8);
+    } else if let Ok(value) = u32::try_from(value) {
+        out.push(0x80);
+        out.extend_from_slice(&value.to_be_bytes());
+    } else {
+        out.push(0x81);
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Reads a length as the server writes it.
+fn take_length(left: &mut &[u8]) -> u64 {
+    let mut take = |count: usize| {
+        let (taken, rest) = left.split_at(count);
+        *left = rest;
+        taken
+            .iter()
+            .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    match take(1) {
+        first @ 0..64 => first,
+        first @ 64..128 => (first & 63) << 8 | take(1),
+        0x80 => take(4),
+        0x81 => take(8),
+        first => panic!("{first:#x} is no length: is rdbcompression off?"),
+    }
+}
+
+impl Saved {
+    /// Reads the payload of a queue, made with `rdbcompression no`.
+    #[track_caller]
+    pub(crate) fn open(payload: &[u8]) -> Self {
+        let (value, server) = open_dump(payload);
+        let (head, mut left) = value.split_at(10);
+        assert_eq!(
+            head[..2],
+            [7, 0x81],
+            "a module's value, its name in 8 bytes"
+        );
+        assert_eq!(take_length(&mut left), 2, "a number");
+        let version = take_length(&mut left);
+        let mut chunks = Vec::new();
+        loop {
+            assert_eq!(take_length(&mut left), 5, "a string");
+            let length = take_length(&mut left) as usize;
+            let (chunk, rest) = left.split_at(length);
+            left = rest;
+            if chunk.is_empty() {
+                break;
+            }
+            chunks.push(chunk.to_vec());
+        }
+        assert_eq!(left, [0], "the end of the value");
+        Self {
+            head: head.to_vec(),
+            version,
+            chunks,
+            server,
+        }
+    }
+
+    /// The payload of a queue that these effects of a version make.
+    pub(crate) fn close(&self, version: u64, blob: &[u8]) -> Vec<u8> {
+        let mut value = self.head.clone();
+        value.push(2);
+        rdb_length(version, &mut value);
+        for chunk in [blob, b""] {
+            value.push(5);
+            rdb_length(chunk.len() as u64, &mut value);
+            value.extend_from_slice(chunk);
+        }
+        value.push(0);
+        close_dump(&value, self.server)
+    }
+}
+
+/// The bytes that base64 stands for.
+pub(crate) fn base64(text: &str) -> Vec<u8> {
+    let (mut out, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => continue,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}
+
 #[test]
 fn the_checksum_is_the_servers() {
     assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);

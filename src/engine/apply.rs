@@ -22,6 +22,9 @@ use super::time::{Now, WallMs};
 enum Source<'d> {
     /// They happen now, here or on the primary.
     Live,
+    /// A client has them happen now, by hand: nothing that is left of a lease passes the
+    /// limits of today.
+    Told(&'d Defaults),
     /// They happened before, and come back from disk or in a dump: what has fallen due
     /// since goes by its deadline, and nothing that is left of a lease passes the limits
     /// of today.
@@ -32,7 +35,7 @@ impl Source<'_> {
     /// How a record comes to its place: as `live` says, or from disk.
     const fn entry(self, live: Entry) -> Entry {
         match self {
-            Self::Live => live,
+            Self::Live | Self::Told(_) => live,
             Self::Disk(_) => Entry::Loaded,
         }
     }
@@ -68,6 +71,18 @@ impl Queue {
         self.carry_out(now, effect, events, Source::Live)
     }
 
+    /// As [`Queue::apply`], for effects that no decision of a primary stands behind: of a
+    /// lease no more is left than `lease-ms-max` and, of a lock, `lock-ms-max`.
+    pub fn apply_told<'e>(
+        &mut self,
+        now: &Now,
+        effect: &Effect<'e>,
+        defaults: &Defaults,
+        events: &mut Vec<Event<'e>>,
+    ) -> bool {
+        self.carry_out(now, effect, events, Source::Told(defaults))
+    }
+
     /// As [`Queue::apply`], for effects that were carried out before and come
     /// back from disk: what has fallen due since goes by its deadline, nothing
     /// is counted or timed again, and of a lease no more is left than its length,
@@ -84,10 +99,10 @@ impl Queue {
     fn lease_ms_max(&self, kind: LeaseKind, source: Source<'_>) -> u64 {
         match (source, kind) {
             (Source::Live, _) => u64::MAX,
-            (Source::Disk(defaults), LeaseKind::Claim) => defaults.lease_ms_max,
-            (Source::Disk(defaults), LeaseKind::Lock) => self
-                .setting(Setting::LockMsMax, defaults)
-                .min(defaults.lease_ms_max),
+            (Source::Told(limits) | Source::Disk(limits), LeaseKind::Claim) => limits.lease_ms_max,
+            (Source::Told(limits) | Source::Disk(limits), LeaseKind::Lock) => self
+                .setting(Setting::LockMsMax, limits)
+                .min(limits.lease_ms_max),
         }
     }
 

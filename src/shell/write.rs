@@ -21,6 +21,7 @@ use std::ffi::CStr;
 
 use crate::codec;
 use crate::engine::effect::Effect;
+use crate::engine::settings::Defaults;
 use crate::engine::time::Now;
 use crate::engine::{Announcement, Decision, Env, Event, Outcome, Queue};
 use crate::error::Error;
@@ -242,20 +243,26 @@ pub(crate) fn carry_out<'e>(
     }
     done.announcements
         .extend(queue.lapses_before(&call.now, effect));
-    apply_counted(&call.now, queue, effect, &mut done.events);
+    apply_counted(&call.now, queue, effect, None, &mut done.events);
     effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
     Ok(())
 }
 
-/// Applies one effect, and counts what no event tells of.
+/// Applies one effect, and counts what no event tells of. With `limits` no lease of it
+/// passes them.
 pub(crate) fn apply_counted<'e>(
     now: &Now,
     queue: &mut Queue,
     effect: &Effect<'e>,
+    limits: Option<&Defaults>,
     events: &mut Vec<Event<'e>>,
 ) {
     let dropped = queue.dead_dropped();
-    if !queue.apply(now, effect, events) {
+    let known = match limits {
+        Some(limits) => queue.apply_told(now, effect, limits, events),
+        None => queue.apply(now, effect, events),
+    };
+    if !known {
         counters::APPLY_MISMATCH.add(1);
     }
     counters::DEAD_DROPPED.add(queue.dead_dropped().saturating_sub(dropped));

@@ -1,6 +1,8 @@
 //! A lease has a length, whatever the clocks do.
 
 use super::*;
+use crate::engine::effect::Base;
+use crate::engine::time::MOMENT_MAX;
 use crate::request::Renew;
 
 /// What is left of order `a`'s lease after `line` was granted, the wall clock was set
@@ -220,6 +222,80 @@ fn a_lease_is_never_said_to_be_longer_than_it_was_granted_for() {
                 let grant = queue.store.rows.grant(0).unwrap();
                 assert!(grant.end_mono <= grant.cap_mono);
             }
+        }
+    }
+}
+
+#[test]
+fn a_lease_that_a_client_tells_of_is_within_the_limits() {
+    let now = Now {
+        wall_us: 1_700_000_000_000_500,
+        mono_us: 5_000_900,
+    };
+    let defaults = Defaults::default();
+    let number = now.wall_us;
+    let end = WallMs(MOMENT_MAX);
+    let since = WallMs(0);
+    let schedule = |id| Effect::Schedule {
+        id: Bytes::of(id),
+        deadline: WallMs(1_600_000_000_000),
+        rev: number,
+        status: None,
+        payload: None,
+        base: Base::Fresh,
+    };
+    let told = [
+        schedule(b"claim"),
+        schedule(b"lock"),
+        Effect::Claim {
+            owner: Bytes::of(b"me"),
+            since,
+            end,
+            cap: end,
+            grants: vec![Granted {
+                id: Bytes::of(b"claim"),
+                fence: number + 1,
+                attempt: 1,
+                last_try: false,
+            }],
+        },
+        Effect::Lock {
+            id: Bytes::of(b"lock"),
+            owner: Bytes::of(b"me"),
+            fence: number + 2,
+            since,
+            end,
+            cap: end,
+            fp: None,
+            creates: false,
+        },
+        Effect::Renew {
+            id: Bytes::of(b"claim"),
+            rev: number + 3,
+            since,
+            end,
+        },
+        Effect::Hold {
+            id: Bytes::of(b"lock"),
+            rev: number + 4,
+            holds: 2,
+            since,
+            end,
+        },
+    ];
+    let mut queue = Queue::new();
+    for effect in &told {
+        assert!(queue.apply_told(&now, effect, &defaults, &mut Vec::new()));
+        let lock_ms_max = defaults.get(Setting::LockMsMax);
+        for (id, ms_max) in [
+            (&b"claim"[..], defaults.lease_ms_max),
+            (b"lock", lock_ms_max),
+        ] {
+            let left = queue.view(&now, id).and_then(|view| view.lease_ms);
+            assert!(
+                left.is_none_or(|left| left <= ms_max),
+                "{left:?}: {effect:?}"
+            );
         }
     }
 }

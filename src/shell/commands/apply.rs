@@ -22,8 +22,8 @@ fn call_replicates_itself(call: &Call<'_>, _blob: &[u8]) {
     call.ctx.replicate_verbatim();
 }
 
-/// Whether an APPLY may come from where it comes.
-fn may_apply(ctx: Ctx, ours: bool) -> bool {
+/// Whether a primary has decided what an APPLY carries; else a client sends it.
+fn is_decided(ctx: Ctx, ours: bool) -> bool {
     if ours {
         return true;
     }
@@ -31,7 +31,7 @@ fn may_apply(ctx: Ctx, ours: bool) -> bool {
     if is_valkey() {
         sources |= flag::VALKEY_SLOT_IMPORT;
     }
-    ctx.flags() & sources != 0 || settings::apply_from_clients()
+    ctx.flags() & sources != 0
 }
 
 /// Counts a refused APPLY, and logs it once a second: on a replica it means that
@@ -51,7 +51,8 @@ pub(crate) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     let ours = write::take_ours();
     let is_ours = ours.is_some();
     let announcements = ours.unwrap_or_default();
-    if !may_apply(ctx, is_ours) {
+    let decided = is_decided(ctx, is_ours);
+    if !decided && !settings::apply_from_clients() {
         refuse();
         return reply::error(ctx, &Error::ApplyNotAllowed);
     }
@@ -81,11 +82,12 @@ pub(crate) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     // not by when its effect is read.
     let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
     let defaults = settings::defaults();
+    let limits = (!decided).then_some(&defaults);
     for some in effects.chunks(AHEAD_MAX) {
         queue.look_ahead_of(some);
         for effect in some {
             if !loading {
-                apply_counted(&call.now, queue, effect, &mut done.events);
+                apply_counted(&call.now, queue, effect, limits, &mut done.events);
             } else if !queue.replay(&call.now, effect, &defaults) {
                 counters::APPLY_MISMATCH.add(1);
             }

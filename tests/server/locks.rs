@@ -3124,3 +3124,73 @@ fn who_waits_is_told_of_a_finish_that_keeps_nothing() {
     }
     expect_healthy(&server);
 }
+
+#[test]
+fn a_lock_that_was_waited_for_is_no_longer_than_was_asked_for() {
+    const ROUNDS: usize = 400;
+    let server = Server::plain();
+    let mut clients = [server.client(), server.client()];
+    let ask = |i: usize| {
+        args![
+            "ORDER.LOCK",
+            "q",
+            "1",
+            ["a", "b"][i],
+            "PX",
+            5000,
+            "BLOCK",
+            0
+        ]
+    };
+    let mut fence = clients[0].run(&ask(0)).lease().expect("OK").fence;
+    // To and fro: whoever has it sees the other one in line, and gives it back.
+    for round in 0..ROUNDS {
+        let (holds, waits) = (round % 2, 1 - round % 2);
+        clients[waits].send(&ask(waits));
+        let holder = &mut clients[holds];
+        wait_until(SOON, "the other one to wait", || {
+            holder.info_number("orderwheel", "orderwheel_lock_waiters") == 1
+        });
+        cmd!(holder, "ORDER.UNLOCK", "q", "1", fence)
+            .lease()
+            .expect("OK");
+        let lease = clients[waits].read().lease().expect("OK");
+        assert!(
+            (4000..=5000).contains(&lease.lease_ms),
+            "round {round}: {lease:?}"
+        );
+        assert!(lease.fence > fence);
+        fence = lease.fence;
+    }
+    expect_healthy(&server);
+}
+
+#[test]
+fn renewals_do_not_pass_the_cap_of_a_lock() {
+    const ROUNDS: usize = 300;
+    let server = Server::plain();
+    let mut c = server.client();
+    for round in 0..ROUNDS {
+        let id = format!("{round}");
+        let fence = cmd!(c, "ORDER.LOCK", "q", id, "me", "PX", 1000, "MAX", 2000)
+            .lease()
+            .expect("OK")
+            .fence;
+        let granted = Instant::now();
+        // At any part of a millisecond.
+        for wait_us in [300, 1000 + 37 * (round as u64 % 27)] {
+            while granted.elapsed() < Duration::from_micros(wait_us) {
+                std::hint::spin_loop();
+            }
+            let passed = granted.elapsed().as_millis() as i64;
+            let lease = cmd!(c, "ORDER.RENEW", "q", id, fence, "PX", 60_000)
+                .lease()
+                .expect("OK");
+            assert!(
+                lease.lease_ms <= 2000 - passed,
+                "round {round}, {passed} ms after the grant: {lease:?}"
+            );
+        }
+    }
+    expect_healthy(&server);
+}

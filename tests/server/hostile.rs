@@ -420,10 +420,10 @@ fn real(c: &mut Client) -> Saved {
     )
     .order()
     .expect("OK");
-    cmd!(c, "ORDER.LOCK", "real", "locked", "w1", "PX", 30_000)
+    cmd!(c, "ORDER.LOCK", "real", "locked", "w1", "PX", 30_000_000)
         .lease()
         .expect("OK");
-    cmd!(c, "ORDER.LOCK", "real", "reserved", "w2", "PX", 30_000)
+    cmd!(c, "ORDER.LOCK", "real", "reserved", "w2", "PX", 30_000_000)
         .lease()
         .expect("OK");
     cmd!(c, "ORDER.PAUSE", "real", "PX", HOUR).ok();
@@ -711,7 +711,7 @@ fn steady(c: &mut Client, taken: &Taken) -> Vec<String> {
             since = Instant::now();
             last = now;
         }
-        since.elapsed() > Duration::from_millis(250)
+        since.elapsed() > Duration::from_millis(400)
     });
     last
 }
@@ -744,7 +744,9 @@ fn expect_replicated(
     when: &str,
 ) -> Vec<String> {
     let (mut c, mut r) = (primary.client(), replica.client());
+    replica.wait_in_sync(primary);
     let before = steady(&mut c, taken);
+    // What was forgotten last is on its way.
     replica.wait_in_sync(primary);
     let there = digests(&mut r, taken);
     expect_equal(taken, &before, &there, &format!("{when}, on the replica"));

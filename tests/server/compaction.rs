@@ -35,6 +35,8 @@ fn a_queue_of_which_nine_in_ten_are_finished_gives_its_memory_back_on_both_serve
         .start();
     let replica = Options::new()
         .replica_of(primary.port())
+        // Of its own: Valkey's default is 10 MB, which fills as orders come.
+        .line("repl-backlog-size 16kb")
         .line("replica-read-only no")
         .start();
     replica.wait_in_sync(&primary);

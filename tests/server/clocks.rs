@@ -14,7 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::states::{expect_healthy, expect_no_fault};
-use crate::support::{Client, Options, Random, SOON, Server, Value, args, argv, cmd, wait_until};
+use crate::support::{
+    Claimed, Client, Options, Random, SOON, Server, Value, args, argv, cmd, wait_until,
+};
 
 /// How long "nothing happens" is watched.
 const QUIET: Duration = Duration::from_millis(80);
@@ -700,7 +702,7 @@ fn a_promoted_replica_whose_clock_is_right_ends_what_a_fast_clock_granted() {
         let mut got = Vec::new();
         wait_until(SOON, "both orders", || {
             let rows = cmd!(r, "ORDER.CLAIM", key, "next", "COUNT", 2, "PX", 60_000).claims();
-            got.extend(rows.iter().map(|row| row.id_text()));
+            got.extend(rows.iter().map(Claimed::id_text));
             got.len() == 2
         });
         wait_until(SOON, "the lock to lapse", || {

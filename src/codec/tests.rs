@@ -7,7 +7,7 @@ use crate::engine::effect::{
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};
-use crate::engine::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
+use crate::words::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
 
 /// Version 2 as it was published; never changed, only added to with a version.
 const GOLDEN: &str = include_str!("../../tests/fixtures/effects-v2.txt");

@@ -15,7 +15,7 @@ use super::outcome::{Event, EventKind};
 use super::queue::{Entry, Pause, Queue};
 use super::record::{Grant, Phase, Place, Record, Retry};
 use super::settings::{Defaults, Setting};
-use super::time::{Now, WallMs};
+use crate::words::time::{Now, WallMs};
 
 /// Where effects come from.
 #[derive(Clone, Copy, Debug)]

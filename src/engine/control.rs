@@ -8,9 +8,11 @@ use super::record::Record;
 use super::settings::{Defaults, Setting, is_value, setting_name};
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep};
-use super::time::Now;
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge, State, glob};
+use crate::request::{Configure, Pause, Purge};
+use crate::words::glob;
+use crate::words::state::State;
+use crate::words::time::Now;
 
 /// How many records PURGE looks at for each one it may remove.
 const PURGE_LOOKS: usize = 10;

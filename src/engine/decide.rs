@@ -17,12 +17,12 @@ use super::record::Grant;
 use super::settings::{Defaults, Setting};
 use super::slab::NIL;
 use super::store::{SeeDeadline, is_one_of};
-use super::time::{Now, WALL_MS_MAX, WallMs};
 use crate::error::Error;
 use crate::request::{
-    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus,
-    State, When,
+    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, When,
 };
+use crate::words::state::State;
+use crate::words::time::{Now, WALL_MS_MAX, WallMs};
 
 /// So much payload one CLAIM hands out at most (but always one order).
 pub const CLAIM_BYTES_MAX: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! The pure core: the value under one key, and every rule of the product.
 //!
 //! It knows nothing of Redis, reads no clock and no random source, and contains
-//! no `unsafe`. Time comes in as a [`time::Now`], what is to be done goes out as
+//! no `unsafe`. Time comes in as a [`Now`](crate::words::time::Now), what is to be done goes out as
 //! data: a [`outcome::Decision`] with an [`effect::Effect`], events, wake times.
 //! So everything here runs under plain `cargo test`.
 //!
@@ -48,7 +48,7 @@
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
 //! | `lazy` | parts that are made when they are needed |
-//! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
+//! | `effect`, `outcome`, `number`, `settings`, `meters`, `histogram` | words |
 
 pub mod apply;
 pub mod arena;
@@ -74,7 +74,6 @@ pub mod settings;
 pub mod slab;
 pub mod status;
 pub mod store;
-pub mod time;
 pub mod view;
 pub mod wheel;
 

@@ -44,15 +44,16 @@ use super::queue::{Duty, Queue};
 use super::record::Place;
 use super::settings::{Defaults, Setting};
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WallMs};
 use super::view::{OrderView, StatValue};
 use super::wheel::{Filed, Wheel};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, State, Unlock, When,
+    Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
 };
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 // ------------------------------------------------- invariants of the structures
 

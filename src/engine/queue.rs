@@ -40,9 +40,9 @@ use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
 use super::slab::{NIL, allocated};
 use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
-use super::time::{MOMENT_MAX, Now, WallMs};
 use super::wheel::Wheel;
-use crate::request::State;
+use crate::words::state::State;
+use crate::words::time::{MOMENT_MAX, Now, WallMs};
 
 /// How many records one small step moves at most.
 const STEP: usize = 64;
@@ -983,7 +983,7 @@ impl Queue {
             .leases
             .first_time(&SeeLease(&self.store.rows))
             .map(|mono| {
-                let left = super::time::MonoMs(mono).left(now);
+                let left = crate::words::time::MonoMs(mono).left(now);
                 now.wall_ms().plus(left)
             });
         if now.wall_ms() < self.busy.latest {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use super::effect::LeaseKind;
 use super::slab::{NIL, Vacant, allocated};
-use super::time::{MOMENT_MAX, MonoMs, Now, WallMs};
+use crate::words::time::{MOMENT_MAX, MonoMs, Now, WallMs};
 
 /// The 48-bit value for "no time".
 const TIME_NONE: u64 = MOMENT_MAX + 1;

@@ -14,12 +14,10 @@ use super::lookup::{Lookup, hash_of_id};
 use super::record::{Extra, Grant, Phase, Record};
 use super::slab::{NIL, Slab};
 use super::status::{OWN, Statuses};
-use super::time::{Now, WallMs};
 use super::wheel::Filed;
-use crate::request::State;
-
-/// The largest payload or result, whatever the server's settings say.
-pub const SECOND_BYTES_MAX: usize = 8 << 20;
+use crate::words::limits::SECOND_BYTES_MAX;
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 /// Above so many records a queue takes no new order: handles are 32 bits wide.
 const RECORDS_MAX: usize = 1 << 31;

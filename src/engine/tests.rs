@@ -29,11 +29,13 @@ use super::number::{FOREIGN_AHEAD_US_MAX, NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, Outcome};
 use super::queue::{Duty, Queue};
 use super::settings::{Defaults, Setting};
-use super::time::{Now, WALL_MS_MAX, WallMs};
 use super::view::{OrderView, StatValue};
 use crate::codec;
 use crate::error::Error;
-use crate::request::{Configure, Limits, Request, Scan, State, Verb, glob, parse};
+use crate::request::{Configure, Limits, Request, Scan, Verb, parse};
+use crate::words::glob;
+use crate::words::state::State;
+use crate::words::time::{Now, WALL_MS_MAX, WallMs};
 
 mod endings;
 mod lengths;

@@ -9,8 +9,10 @@ use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
 use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WallMs};
-use crate::request::{Scan, State, glob};
+use crate::request::Scan;
+use crate::words::glob;
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 /// How many records SCAN looks at for each one asked for.
 const SCAN_LOOKS: usize = 10;

@@ -25,21 +25,16 @@
 
 use super::{
     Ack, Again, Apply, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mack, Mode, Nack,
-    Pause, Pick, Purge, Renew, Request, Scan, Schedule, SetStatus, State, Unlock, Verb, When,
+    Pause, Pick, Purge, Renew, Request, Scan, Schedule, SetStatus, Unlock, Verb, When,
 };
-use crate::engine::time::{WALL_MS_MAX, WallMs};
 use crate::error::{Error, Excerpt};
+use crate::words::decimal::{self, NotDecimal};
+use crate::words::limits::{
+    ERROR_BYTES_MAX, FP_BYTES_MAX, ID_BYTES_MAX, OWNER_BYTES_MAX, STATUS_BYTES_MAX,
+};
+use crate::words::state::State;
+use crate::words::time::{WALL_MS_MAX, WallMs};
 
-/// The longest id, in bytes.
-pub const ID_BYTES_MAX: usize = 255;
-/// The longest owner, in bytes.
-pub const OWNER_BYTES_MAX: usize = 128;
-/// The longest status, in bytes.
-pub const STATUS_BYTES_MAX: usize = 32;
-/// The longest text of NACK's ERROR and PAUSE's REASON, in bytes.
-pub const ERROR_BYTES_MAX: usize = 256;
-/// The longest fingerprint, in bytes.
-pub const FP_BYTES_MAX: usize = 64;
 /// The largest COUNT, and the largest number of pairs of a MACK.
 pub const COUNT_MAX: u64 = 1000;
 /// The longest BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
@@ -58,8 +53,6 @@ const COUNT_DEFAULT: u32 = 1;
 const SCAN_COUNT_DEFAULT: u32 = 10;
 /// COUNT of REQUEUE and PURGE where it is not given.
 const SWEEP_COUNT_DEFAULT: u32 = 1000;
-/// Most digits of a number: as many as `u64::MAX` has.
-const DIGITS_MAX: usize = 20;
 
 /// Limits that are settings of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -943,45 +936,10 @@ fn number(name: &'static str, value: &[u8], min: u64, max: u64) -> Result<u64, E
     }
 }
 
-/// So many digits are never more than a `u64` holds.
-const DIGITS_SAFE: usize = 19;
-
-/// Reads decimal digits. `None`: more than a `u64` holds, or than
-/// [`DIGITS_MAX`] digits, which is out of every range. O(1): no more than that
-/// many are looked at.
+/// Reads decimal digits. `None`: more than a `u64` holds, which is out of every
+/// range. O(1).
 fn digits(name: &'static str, value: &[u8]) -> Result<Option<u64>, Error> {
-    if value.is_empty() {
-        return Err(Error::NotAnInteger { name });
-    }
-    if value.len() <= DIGITS_SAFE {
-        let mut number = 0_u64;
-        for byte in value {
-            if !byte.is_ascii_digit() {
-                return Err(Error::NotAnInteger { name });
-            }
-            number = number * 10 + u64::from(byte.wrapping_sub(b'0'));
-        }
-        return Ok(Some(number));
-    }
-    let mut number = Some(0u64);
-    for byte in value.iter().take(DIGITS_MAX) {
-        if !byte.is_ascii_digit() {
-            return Err(Error::NotAnInteger { name });
-        }
-        let digit = u64::from(byte.wrapping_sub(b'0'));
-        number = number.and_then(|number| number.checked_mul(10)?.checked_add(digit));
-    }
-    Ok(if value.len() > DIGITS_MAX {
-        None
-    } else {
-        number
-    })
-}
-
-/// The number that a text of decimal digits stands for, by the rules of all
-/// number arguments; `None` where it is none.
-pub fn decimal(text: &[u8]) -> Option<u64> {
-    digits("", text).ok().flatten()
+    decimal::read(value).map_err(|NotDecimal| Error::NotAnInteger { name })
 }
 
 /// A state that SCAN can list, by its word.

@@ -22,8 +22,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::store::{ByDeadline, SeeDeadline, Store};
-use crate::engine::time::WallMs;
 use crate::engine::wheel::Wheel;
+use crate::words::time::WallMs;
 
 /// The wake of a queue that has nothing to wait for.
 pub(super) const NEVER: u64 = u64::MAX;

@@ -40,10 +40,11 @@ use super::{
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::lookup::AHEAD_MAX;
-use crate::engine::time::Now;
 use crate::engine::{Announcement, Decision, Env, Event, EventKind, Outcome, Queue};
 use crate::error::Error;
-use crate::request::{Ack, Claim, Mack, Pick, Request, Scan, Verb, glob, parse};
+use crate::request::{Ack, Claim, Mack, Pick, Request, Scan, Verb, parse};
+use crate::words::glob;
+use crate::words::time::Now;
 
 /// Keyspace events of the module class.
 pub(super) const CLASS_MODULE: c_int = raw::REDISMODULE_NOTIFY_MODULE;

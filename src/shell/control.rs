@@ -7,7 +7,8 @@ use crate::engine::control::Swept;
 use crate::engine::effect::Effect;
 use crate::engine::{Env, Queue};
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge, glob};
+use crate::request::{Configure, Pause, Purge};
+use crate::words::glob;
 
 /// Opens the queue, lets `decide` say what to do and answer, and does it.
 fn run<'a>(

@@ -13,10 +13,10 @@ use super::reply::{self, LeaseAnswer};
 use super::waiters::{self, Reply, Turn, Wait, Want};
 use super::{clock, counters, datatype, numbers, pass, scheduler, settings};
 use crate::engine::effect::{Bytes, Effect};
-use crate::engine::time::Now;
 use crate::engine::{Announcement, Env, Outcome, Queue};
 use crate::error::Error;
 use crate::request::{Break, Lock, Renew, Unlock};
+use crate::words::time::Now;
 
 /// RENEW.
 pub(super) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {

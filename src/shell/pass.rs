@@ -38,9 +38,9 @@ use super::{
 };
 use crate::codec;
 use crate::engine::effect::Effect;
-use crate::engine::time::Now;
 use crate::engine::{Announcement, Duty, Env, EventKind, Queue};
 use crate::request::{Claim, Pick};
+use crate::words::time::Now;
 
 /// When refused work is tried again, milliseconds.
 const RETRY_MS: u64 = 10;

@@ -31,8 +31,8 @@ use super::agenda::{Agenda, Cursor, NEVER};
 use super::cell::{Shared, SharedCell};
 use super::ffi::{Ctx, Detached, Level, guarded, log_text};
 use super::{alarm, clock, counters, numbers, pass, reaper, settings, waiters};
-use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
+use crate::words::time::Now;
 
 /// A difference between the clocks' progress that counts as a step, microseconds.
 const STEP_US: u64 = 50_000;

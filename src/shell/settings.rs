@@ -13,9 +13,9 @@ use redis_module::raw;
 use super::cell::Shared;
 use super::ffi::{Ctx, OK, api, guarded};
 use super::scheduler;
-use crate::engine::store::SECOND_BYTES_MAX;
 use crate::engine::{Defaults, Setting};
 use crate::request::Limits;
+use crate::words::limits::SECOND_BYTES_MAX;
 
 /// A year in milliseconds: a longer time is a mistyped unit.
 const YEAR_MS: i64 = 31_536_000_000;

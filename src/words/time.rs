@@ -1,4 +1,4 @@
-//! The two clocks of the engine, as values.
+//! The two clocks, as values.
 //!
 //! The engine never reads a clock. Whoever calls it reads both clocks once per
 //! command or pass and hands them in as [`Now`]. Deadlines, keep ends and pause

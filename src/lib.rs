@@ -44,6 +44,8 @@ pub mod engine;
 pub mod error;
 pub mod request;
 mod shell;
+#[cfg(test)]
+mod testing;
 pub mod words;
 
 use shell::datatype::TYPE;

@@ -18,7 +18,7 @@
 //! Nothing of it shows. No order of any list changes, no time, no ground state,
 //! and nothing is replicated: each server does it by itself. Records move from
 //! high handles to low ones, and SCAN and PURGE go that way too, so an order that
-//! is there all the time is met at least once, see [`super::slab::tight`]. Handles
+//! is there all the time is met at least once, see [`super::tables::slab::tight`]. Handles
 //! are never kept between two commands.
 //!
 //! It begins where a part takes what would do for seven quarters of what is in it,
@@ -30,8 +30,8 @@
 
 use super::queue::Queue;
 use super::record::{Place, Record};
-use super::slab::tight::{MOVES_MAX, WASTE_MIN, pack};
 use super::store::{ByDeadline, ByKeep, ByLease, Store, split_block};
+use super::tables::slab::tight::{MOVES_MAX, WASTE_MIN, pack};
 
 /// A part of a queue that is compacted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::outcome::{Claimed, Decision, Outcome};
 use super::queue::Queue;
 use super::record::Grant;
 use super::settings::{Defaults, Setting};
-use super::slab::NIL;
 use super::store::{SeeDeadline, is_one_of};
+use super::tables::NIL;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, When,

@@ -12,9 +12,10 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-use super::index::Index;
-use super::slab::{NIL, allocated};
 use super::store::Rows;
+use super::tables::NIL;
+use super::tables::index::Index;
+use super::tables::memory::allocated;
 
 /// So many ids are looked up ahead at a time: more misses than a processor has in
 /// flight, and few enough that what they brought is still there when it is used.
@@ -262,9 +263,9 @@ impl Lookup {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::slab::testing::Run;
     use super::super::store::Store;
     use super::*;
+    use crate::testing::Run;
 
     /// An id of this number, some of them too long to be remembered.
     fn id_of(number: u64) -> Vec<u8> {

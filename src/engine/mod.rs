@@ -44,23 +44,17 @@
 //! | `view`, `save` | questions, and the queue as effects |
 //! | `store`, `record`, `status`, `ending` | the records and what they are made of |
 //! | `lookup` | from an id to its record, one or many at a time |
-//! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
+//! | `tables` | data structures over 32-bit handles: slab, arena, index, wheel, lists |
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
-//! | `lazy` | parts that are made when they are needed |
-//! | `effect`, `outcome`, `number`, `settings`, `meters`, `histogram` | words |
+//! | `effect`, `outcome`, `number`, `settings`, `meters` | words |
 
 pub mod apply;
-pub mod arena;
 pub mod compact;
 pub mod control;
 pub mod decide;
 pub mod effect;
 pub mod ending;
-pub mod fifo;
-pub mod histogram;
-pub mod index;
-pub mod lazy;
 pub mod lease;
 pub mod lookup;
 pub mod meters;
@@ -71,11 +65,10 @@ pub mod queue;
 pub mod record;
 pub mod save;
 pub mod settings;
-pub mod slab;
 pub mod status;
 pub mod store;
+pub mod tables;
 pub mod view;
-pub mod wheel;
 
 #[cfg(test)]
 mod agree;

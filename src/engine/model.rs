@@ -44,8 +44,8 @@ use super::queue::{Duty, Queue};
 use super::record::Place;
 use super::settings::{Defaults, Setting};
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
+use super::tables::wheel::{Filed, Wheel};
 use super::view::{OrderView, StatValue};
-use super::wheel::{Filed, Wheel};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{

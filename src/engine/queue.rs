@@ -31,16 +31,17 @@
 use std::sync::Arc;
 
 use super::effect::{Bytes, Effect, LeaseKind};
-use super::fifo::Fifo;
-use super::lazy::{Blank, Lazy};
 use super::meters::Meters;
 use super::notices::Notices;
 use super::outcome::{Announcement, EventKind, Outcome};
 use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
-use super::slab::{NIL, allocated};
 use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
-use super::wheel::Wheel;
+use super::tables::NIL;
+use super::tables::fifo::Fifo;
+use super::tables::lazy::{Blank, Lazy};
+use super::tables::memory::allocated;
+use super::tables::wheel::Wheel;
 use crate::words::state::State;
 use crate::words::time::{MOMENT_MAX, Now, WallMs};
 

@@ -9,12 +9,12 @@
 use super::effect::{
     Bytes, Effect, Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
-use super::fifo::Linked;
 use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
 use super::record::Phase;
-use super::slab::NIL;
 use super::store::{SeeDeadline, SeeKeep, SeeLease};
+use super::tables::NIL;
+use super::tables::fifo::Linked;
 
 impl Queue {
     /// Gives each effect that rebuilds this queue to `sink`, until that returns

@@ -4,7 +4,7 @@
 //! record; no state depends on a setting. So changing one never changes an
 //! order that is already there.
 
-use super::slab::allocated;
+use super::tables::memory::allocated;
 use crate::words::decimal;
 use crate::words::limits::STATUS_BYTES_MAX;
 

@@ -4,17 +4,18 @@
 
 use std::hint::black_box;
 
-use super::arena::Arena;
 use super::effect::LeaseKind;
 use super::ending::{self, Ending, Written};
-use super::fifo::Linked;
-use super::index::Hashed;
-use super::lazy::{Blank, Lazy};
 use super::lookup::{Lookup, hash_of_id};
 use super::record::{Extra, Grant, Phase, Record};
-use super::slab::{NIL, Slab};
 use super::status::{OWN, Statuses};
-use super::wheel::Filed;
+use super::tables::NIL;
+use super::tables::arena::Arena;
+use super::tables::fifo::Linked;
+use super::tables::index::Hashed;
+use super::tables::lazy::{Blank, Lazy};
+use super::tables::slab::Slab;
+use super::tables::wheel::Filed;
 use crate::words::limits::SECOND_BYTES_MAX;
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
@@ -754,9 +755,9 @@ pub fn is_one_of(status: &[u8], allowed: &[&[u8]]) -> bool {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::arena::testing::set_pages_max;
-    use super::super::slab::testing::Run;
+    use super::super::tables::arena::testing::set_pages_max;
     use super::*;
+    use crate::testing::Run;
 
     /// Payloads of every size come and go in an arena that is full most of the time.
     /// A new one is there or was refused; the id, and what is not replaced, stay.

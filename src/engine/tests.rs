@@ -3097,7 +3097,7 @@ fn a_batch_is_forgotten_among_many_lapses() {
 /// than its primary had does what it can: the order is finished, and found.
 #[test]
 fn a_full_queue_refuses_results_and_finishes_orders() {
-    use super::arena::testing::set_pages_max;
+    use super::tables::arena::testing::set_pages_max;
     const FULL: &str = "ERR queue is full, spread the orders over several queues";
     let mut bench = Bench::new(false);
     for id in ["a", "b", "c", "d", "e"] {

@@ -22,7 +22,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::store::{ByDeadline, SeeDeadline, Store};
-use crate::engine::wheel::Wheel;
+use crate::engine::tables::wheel::Wheel;
 use crate::words::time::WallMs;
 
 /// The wake of a queue that has nothing to wait for.

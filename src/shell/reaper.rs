@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 
 use super::ffi::guarded;
-use crate::engine::slab::free_pages_with;
+use crate::engine::tables::memory::free_pages_with;
 
 /// Starts the reaper's thread, once while the module loads: the server ties its
 /// main thread to `server-cpulist` later, and a thread of that one would share its

@@ -24,7 +24,7 @@
 //! Deliberately absent: any order but arrival, and any knowledge of records
 //! beyond their links.
 
-use super::slab::NIL;
+use super::NIL;
 
 /// Records with two links to other records of the same kind.
 ///
@@ -266,8 +266,8 @@ impl Fifo {
 mod tests {
     use std::collections::VecDeque;
 
-    use super::super::slab::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     /// Links of each record.
     struct Records(Vec<(u32, u32)>);

@@ -39,7 +39,8 @@
 
 mod tight;
 
-use super::slab::{NIL, allocated, free_page, growth};
+use super::NIL;
+use super::memory::{allocated, free_page, growth};
 
 /// The largest block: 16 MiB.
 pub const BLOCK_BYTES_MAX: usize = 1 << 24;
@@ -63,7 +64,7 @@ use testing::pages_max;
 
 /// A small arena for tests of what happens when it is full.
 #[cfg(test)]
-pub(super) mod testing {
+pub(in crate::engine) mod testing {
     use std::cell::Cell;
 
     thread_local! {
@@ -72,7 +73,7 @@ pub(super) mod testing {
     }
 
     /// Limits all arenas of this thread, each thread runs one test.
-    pub(in super::super) fn set_pages_max(pages: u32) {
+    pub(in crate::engine) fn set_pages_max(pages: u32) {
         MAX.set(pages);
     }
 
@@ -930,8 +931,8 @@ impl Many {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::slab::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     #[test]
     fn each_length_has_the_smallest_class_that_holds_it() {

@@ -14,7 +14,7 @@
 //! *Tight*, *loose* and *sparse* as in [`super::super::slab::tight`]; here loose is an
 //! eighth more than tight, so that pages which are nearly full are left alone.
 
-use super::super::slab::NIL;
+use super::super::NIL;
 use super::super::slab::tight::{WASTE_MIN, grown, roomy};
 use super::{
     Arena, CLASS_BYTES_MAX, Class, Many, NO_UNIT, Page, Pages, UNIT_BITS, UNIT_BYTES, block_bytes,

@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::slab::allocated;
+use super::memory::allocated;
 
 /// A value that reads as a blank before it is first changed.
 pub trait Blank: Default + 'static {

@@ -5,7 +5,7 @@
 //! largest value seen and is made with the first, so a queue without times costs
 //! a pointer and one whose times are alike some hundred bytes.
 
-use super::slab::allocated;
+use super::memory::allocated;
 
 /// Buckets to a doubling: 2 bits after the leading one.
 const SUB_BITS: u32 = 2;

@@ -50,9 +50,11 @@
 //! from the root and knows its way), cascades, ticks, and canceling by handle
 //! alone (the record knows its time).
 
+use super::NIL;
 use super::fifo::{Linked, relink};
+use super::memory::allocated;
 use super::slab::tight::{WASTE_MIN, pack};
-use super::slab::{NIL, Slab, Vacant, allocated};
+use super::slab::{Slab, Vacant};
 
 /// Linked records that know the time they are filed under.
 pub trait Filed: Linked {
@@ -1185,8 +1187,8 @@ impl Reader {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::slab::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     /// Links and time of each record.
     #[derive(Default)]

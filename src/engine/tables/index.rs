@@ -55,8 +55,10 @@
 
 use std::hint::black_box;
 
+use super::NIL;
+use super::memory::{allocated, free_page, growth};
 use super::slab::tight::{WASTE_MIN, grown, pack, roomy};
-use super::slab::{NIL, Slab, Vacant, allocated, free_page, growth};
+use super::slab::{Slab, Vacant};
 
 /// Records that know their hash.
 pub trait Hashed {
@@ -283,7 +285,7 @@ impl Index {
         None
     }
 
-    /// Begins to read the line of a hash, see [`super::store::Rows::touch`]. O(1).
+    /// Begins to read the line of a hash, before it is needed. O(1).
     #[inline]
     pub fn touch(&self, hash: u64) {
         let line = self.home(self.bucket_of(hash));
@@ -666,8 +668,8 @@ impl Index {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::slab::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     /// Hash of each record.
     #[derive(Default)]

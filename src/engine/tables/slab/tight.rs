@@ -19,7 +19,9 @@
 //! tight for seven quarters of its values: worth beginning. That is at most the
 //! double, by pages and sizes of pages; a slab that breathes within it is left alone.
 
-use super::{NIL, Page, Pages, Slab, Vacant, free_page};
+use super::super::NIL;
+use super::super::memory::free_page;
+use super::{Page, Pages, Slab, Vacant};
 
 /// So many values move in one step of a compaction at most.
 pub const MOVES_MAX: usize = 64;
@@ -33,7 +35,7 @@ pub const fn roomy(live: usize) -> usize {
 }
 
 /// The size to which a first page grows for so many slots, see
-/// [`growth`](super::growth): a power of two, or one and a half.
+/// [`growth`](super::super::memory::growth): a power of two, or one and a half.
 pub const fn grown(slots: usize) -> usize {
     match slots.checked_ilog2() {
         None => 0,

@@ -41,10 +41,8 @@
 
 pub mod tight;
 
-use std::sync::OnceLock;
-
-/// No handle: the end of every list. No structure ever gives it out.
-pub const NIL: u32 = u32::MAX;
+use super::NIL;
+use super::memory::{allocated, free_page, growth};
 
 /// A value that can say that its slot is free.
 ///
@@ -267,50 +265,6 @@ fn resize<T>(table: &mut Box<[Page<T>]>, pages: usize) {
 pub struct Slab<T, const PAGE_BITS: u32 = 11> {
     /// The pages.
     pages: Pages<T>,
-}
-
-/// Who frees the pages that are given back.
-static FREE_PAGES: OnceLock<fn(Box<dyn Send>)> = OnceLock::new();
-
-/// Has the pages that tables give back freed by `free`, on a thread that may wait:
-/// freeing a large block can take milliseconds. To be called once; false if it was
-/// before. Without it they are freed where they are emptied.
-pub fn free_pages_with(free: fn(Box<dyn Send>)) -> bool {
-    FREE_PAGES.set(free).is_ok()
-}
-
-/// Frees a page, a large one as [`free_pages_with`] says.
-pub(super) fn free_page<T: Send + 'static>(page: Vec<T>) {
-    /// From here on an allocator maps blocks by pages of memory.
-    const LARGE_BYTES: usize = 16 << 10;
-    if page.capacity() * size_of::<T>() >= LARGE_BYTES
-        && let Some(free) = FREE_PAGES.get()
-    {
-        free(Box::new(page));
-    }
-}
-
-/// How many slots a page of `slots` grows by: half of the power of two that is
-/// not above, so 1, 2, 3, 4, 6, 8, 12, 16 …, which wastes a quarter at most and
-/// meets the sizes in which allocators deal.
-pub(super) const fn growth(slots: usize) -> usize {
-    match slots.checked_ilog2() {
-        None | Some(0) => 1,
-        Some(log) => 1 << (log - 1),
-    }
-}
-
-/// Bytes that an allocation of `bytes` takes: what jemalloc, the servers' own
-/// allocator, rounds up to. Four sizes to a doubling, steps of 16 at least.
-pub(crate) const fn allocated(bytes: usize) -> usize {
-    match bytes.checked_sub(1) {
-        None => 0,
-        Some(last) if last < 128 => (last / 16 + 1) * 16,
-        Some(last) => {
-            let step = 1 << (last.ilog2() - 2);
-            (last / step + 1) * step
-        }
-    }
 }
 
 impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Default for Slab<T, PAGE_BITS> {
@@ -673,80 +627,12 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
     }
 }
 
-/// What the random tests of the engine's structures share.
-#[cfg(test)]
-pub(crate) mod testing {
-    /// A small random number generator (splitmix64), the same everywhere for one seed.
-    pub(crate) struct Random(u64);
-
-    impl Random {
-        /// The next number.
-        pub(crate) fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = self.0;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
-        }
-
-        /// A number below `end`, which is at least 1.
-        pub(crate) fn below(&mut self, end: u64) -> u64 {
-            self.next() % end
-        }
-    }
-
-    /// One random run: where it stands, told when it fails.
-    pub(crate) struct Run {
-        /// The numbers of the run.
-        pub(crate) random: Random,
-        /// `ORDER_TEST_SEED`, or a fixed one.
-        seed: u64,
-        /// `ORDER_TEST_STEPS`, or 250 000.
-        pub(crate) steps: u64,
-        /// The step the run is at.
-        pub(crate) step: u64,
-    }
-
-    impl Run {
-        /// A run as the environment asks for.
-        pub(crate) fn new() -> Self {
-            let number = |name: &str, default| {
-                std::env::var(name)
-                    .ok()
-                    .map_or(default, |text| text.parse().expect("a plain number"))
-            };
-            let seed = number("ORDER_TEST_SEED", 1_795_958);
-            Self {
-                random: Random(seed),
-                seed,
-                steps: number("ORDER_TEST_STEPS", 250_000),
-                step: 0,
-            }
-        }
-    }
-
-    impl Drop for Run {
-        #[expect(
-            clippy::print_stderr,
-            reason = "the seed of a failed run must reach the reader"
-        )]
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                eprintln!(
-                    "failed at step {} of ORDER_TEST_SEED={} ORDER_TEST_STEPS={}",
-                    self.step, self.seed, self.steps
-                );
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     /// A value with a reason to be dropped, or a free slot.
     #[derive(Debug, PartialEq)]

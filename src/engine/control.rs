@@ -6,8 +6,8 @@ use super::effect::{Bytes, Effect};
 use super::queue::Queue;
 use super::record::Record;
 use super::settings::{Defaults, Setting, is_value, setting_name};
-use super::store::{SeeDeadline, SeeKeep};
 use super::tables::NIL;
+use super::views::{by_deadline, by_keep};
 use crate::error::Error;
 use crate::request::{Configure, Pause, Purge};
 use crate::words::glob;
@@ -167,12 +167,12 @@ impl Queue {
             State::Dead if !filtered => handles.extend(self.busy.dead.iter(rows).take(count)),
             State::Scheduled if !filtered => {
                 self.deadlines
-                    .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+                    .first_n(&by_deadline(rows), now.wall_ms().0, count, &mut handles);
             }
             State::Finished if !filtered => {
                 self.busy
                     .keeps
-                    .first_n(&SeeKeep(rows), now.wall_ms().0, count, &mut handles);
+                    .first_n(&by_keep(rows), now.wall_ms().0, count, &mut handles);
             }
             _ => {
                 let end = rows.end();

@@ -15,8 +15,9 @@ use super::outcome::{Claimed, Decision, Outcome};
 use super::queue::Queue;
 use super::record::Grant;
 use super::settings::{Defaults, Setting};
-use super::store::{SeeDeadline, is_one_of};
+use super::store::is_one_of;
 use super::tables::NIL;
+use super::views::by_deadline;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, When,
@@ -625,7 +626,7 @@ impl Queue {
     /// The first `count` orders of the wheel that are due.
     fn due(&self, now: &Now, count: usize) -> Vec<u32> {
         let mut due = Vec::new();
-        let view = SeeDeadline(&self.store.rows);
+        let view = by_deadline(&self.store.rows);
         self.deadlines
             .first_due(&view, now.wall_ms().0, count, &mut due);
         due

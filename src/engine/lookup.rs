@@ -8,11 +8,10 @@
 //! wait for memory together.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::hint::black_box;
-use std::sync::OnceLock;
 
-use super::store::Rows;
+use super::hash::hash_of_id;
+use super::rows::Rows;
 use super::tables::NIL;
 use super::tables::index::Index;
 use super::tables::memory::allocated;
@@ -23,24 +22,6 @@ pub const AHEAD_MAX: usize = 64;
 
 /// The longest id that is remembered.
 const RECENT_BYTES: usize = 40;
-
-/// Keys of the hash of ids, the same for all queues of a process: a small queue
-/// has no room for its own. Once an id was hashed they stay as they are.
-static KEYS: OnceLock<Option<RandomState>> = OnceLock::new();
-
-/// Has ids hashed with these keys, which must be secret: ids come from outside.
-/// To be called once, before anything else; false if it is too late.
-pub fn hash_with(keys: RandomState) -> bool {
-    KEYS.set(Some(keys)).is_ok()
-}
-
-/// The hash of an id; with keys that everybody knows if none were given.
-pub fn hash_of_id(id: &[u8]) -> u64 {
-    match KEYS.get_or_init(|| None) {
-        Some(keys) => keys.hash_one(id),
-        None => BuildHasherDefault::<DefaultHasher>::default().hash_one(id),
-    }
-}
 
 /// What is believed to be found under an id.
 #[derive(Clone, Copy, Debug)]

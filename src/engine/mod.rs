@@ -42,8 +42,10 @@
 //! | `apply` | carrying an effect out |
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
-//! | `store`, `record`, `status`, `ending` | the records and what they are made of |
-//! | `lookup` | from an id to its record, one or many at a time |
+//! | `store` | the records of a queue: made, found, changed and removed |
+//! | `rows`, `record`, `status`, `ending` | what a record is made of, and its state at a moment |
+//! | `views` | the records as the wheels see them |
+//! | `lookup`, `hash` | from an id to its record, one or many at a time |
 //! | `tables` | data structures over 32-bit handles: slab, arena, index, wheel, lists |
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
@@ -55,6 +57,7 @@ pub mod control;
 pub mod decide;
 pub mod effect;
 pub mod ending;
+pub mod hash;
 pub mod lease;
 pub mod lookup;
 pub mod meters;
@@ -63,12 +66,14 @@ pub mod number;
 pub mod outcome;
 pub mod queue;
 pub mod record;
+pub mod rows;
 pub mod save;
 pub mod settings;
 pub mod status;
 pub mod store;
 pub mod tables;
 pub mod view;
+pub mod views;
 
 #[cfg(test)]
 mod agree;

@@ -43,9 +43,9 @@ use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::{Duty, Queue};
 use super::record::Place;
 use super::settings::{Defaults, Setting};
-use super::store::{SeeDeadline, SeeKeep, SeeLease};
 use super::tables::wheel::{Filed, Wheel};
 use super::view::{OrderView, StatValue};
+use super::views::{by_deadline, by_keep, by_lease};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{
@@ -108,13 +108,13 @@ impl Queue {
             assert_eq!(places.get(&i), Some(&place), "record {i}");
             met += 1;
         };
-        check_wheel(&self.deadlines, &SeeDeadline(rows), |i| {
+        check_wheel(&self.deadlines, &by_deadline(rows), |i| {
             stands(i, Place::Deadlines);
         });
-        check_wheel(&self.busy.leases, &SeeLease(rows), |i| {
+        check_wheel(&self.busy.leases, &by_lease(rows), |i| {
             stands(i, Place::Leases);
         });
-        check_wheel(&self.busy.keeps, &SeeKeep(rows), |i| {
+        check_wheel(&self.busy.keeps, &by_keep(rows), |i| {
             stands(i, Place::Keeps);
         });
         for (list, place) in [

@@ -24,7 +24,7 @@
 //! - in each list everything before the cursor is announced, nothing after it;
 //!   what stands in `Deadlines` is never announced;
 //! - places depend on when `advance` ran, answers do not: those come from
-//!   [`super::store::Rows::state`].
+//!   [`super::rows::Rows::state`].
 //!
 //! Deliberately absent: a drain, and any cascade by time (see `wheel`).
 
@@ -36,12 +36,13 @@ use super::notices::Notices;
 use super::outcome::{Announcement, EventKind, Outcome};
 use super::record::{Place, Record};
 use super::settings::{Defaults, Own, Setting};
-use super::store::{ByDeadline, ByKeep, ByLease, SeeDeadline, SeeKeep, SeeLease, Store};
+use super::store::Store;
 use super::tables::NIL;
 use super::tables::fifo::Fifo;
 use super::tables::lazy::{Blank, Lazy};
 use super::tables::memory::allocated;
 use super::tables::wheel::Wheel;
+use super::views::{by_deadline, by_keep, by_lease};
 use crate::words::state::State;
 use crate::words::time::{MOMENT_MAX, Now, WallMs};
 
@@ -414,10 +415,10 @@ impl Queue {
         match place {
             Place::Nowhere | Place::Vacant => return,
             Place::Deadlines => {
-                self.deadlines.remove(&mut ByDeadline(rows), i);
+                self.deadlines.remove(&mut by_deadline(rows), i);
             }
             Place::Keeps => {
-                self.busy.keeps.remove(&mut ByKeep(rows), i);
+                self.busy.keeps.remove(&mut by_keep(rows), i);
             }
             Place::Drawn | Place::Returned => {
                 let next = self.after(i);
@@ -438,7 +439,7 @@ impl Queue {
                 }
                 self.busy
                     .leases
-                    .remove(&mut ByLease(&mut self.store.rows), i);
+                    .remove(&mut by_lease(&mut self.store.rows), i);
             }
         }
         self.lifted(i, place);
@@ -494,7 +495,7 @@ impl Queue {
             }
             self.busy
                 .leases
-                .insert(&mut ByLease(&mut self.store.rows), i);
+                .insert(&mut by_lease(&mut self.store.rows), i);
             let mono = self.store.rows.extra(i).and_then(|extra| {
                 extra
                     .grant()
@@ -534,14 +535,16 @@ impl Queue {
     fn file_deadline(&mut self, i: u32, deadline: WallMs) {
         self.stand(i, Place::Deadlines);
         self.deadlines
-            .insert(&mut ByDeadline(&mut self.store.rows), i);
+            .insert(&mut by_deadline(&mut self.store.rows), i);
         self.hint_at(deadline);
     }
 
     /// Files a record by its keep end, or by the end of its lapsed lock.
     fn file_keep(&mut self, i: u32) {
         self.stand(i, Place::Keeps);
-        self.busy.keeps.insert(&mut ByKeep(&mut self.store.rows), i);
+        self.busy
+            .keeps
+            .insert(&mut by_keep(&mut self.store.rows), i);
         let rows = &self.store.rows;
         let end = rows
             .get(i)
@@ -595,14 +598,14 @@ impl Queue {
         while self
             .busy
             .leases
-            .first_time(&SeeLease(&self.store.rows))
+            .first_time(&by_lease(&self.store.rows))
             .is_some_and(|first| first <= now.mono_ms().0)
         {
             if !more() {
                 return false;
             }
             self.busy.leases.take_due(
-                &mut ByLease(&mut self.store.rows),
+                &mut by_lease(&mut self.store.rows),
                 now.mono_ms().0,
                 STEP,
                 &mut due,
@@ -714,7 +717,7 @@ impl Queue {
     fn draw(&mut self, now: &Now, want: usize) {
         let mut due = Vec::new();
         self.deadlines.take_due(
-            &mut ByDeadline(&mut self.store.rows),
+            &mut by_deadline(&mut self.store.rows),
             now.wall_ms().0,
             want.clamp(1, DRAW_MAX),
             &mut due,
@@ -776,7 +779,7 @@ impl Queue {
             || !self.busy.returned.is_empty()
             || self
                 .deadlines
-                .first_time(&SeeDeadline(&self.store.rows))
+                .first_time(&by_deadline(&self.store.rows))
                 .is_some_and(|first| WallMs(first).is_due(now))
     }
 
@@ -792,7 +795,7 @@ impl Queue {
     pub fn announce_backlog(&self, now: &Now) -> u64 {
         let due = self
             .deadlines
-            .count_until(&SeeDeadline(&self.store.rows), now.wall_ms().0);
+            .count_until(&by_deadline(&self.store.rows), now.wall_ms().0);
         let lists = self.busy.drawn.unannounced()
             + self.busy.returned.unannounced()
             + self.busy.dead.unannounced();
@@ -955,7 +958,7 @@ impl Queue {
         let mut handles = Vec::new();
         self.busy
             .keeps
-            .first_n(&SeeKeep(&self.store.rows), 0, max, &mut handles);
+            .first_n(&by_keep(&self.store.rows), 0, max, &mut handles);
         handles.retain(|i| self.store.rows.state(*i, now) == State::Missing);
         if handles.is_empty() {
             let dead_max = self.setting(Setting::DeadMax, defaults);
@@ -982,7 +985,7 @@ impl Queue {
         let leases = self
             .busy
             .leases
-            .first_time(&SeeLease(&self.store.rows))
+            .first_time(&by_lease(&self.store.rows))
             .map(|mono| {
                 let left = crate::words::time::MonoMs(mono).left(now);
                 now.wall_ms().plus(left)
@@ -1003,11 +1006,11 @@ impl Queue {
             }
             let rows = &self.store.rows;
             if duty == Duty::All {
-                sooner(self.deadlines.first_time(&SeeDeadline(rows)).map(WallMs));
+                sooner(self.deadlines.first_time(&by_deadline(rows)).map(WallMs));
             } else {
                 // What is due already waits to be announced; the next one is ahead.
                 let mut next = Vec::new();
-                let view = SeeDeadline(rows);
+                let view = by_deadline(rows);
                 self.deadlines.first_n(&view, now.wall_ms().0, 1, &mut next);
                 sooner(next.first().and_then(|i| rows.get(*i)?.deadline()));
             }
@@ -1015,7 +1018,7 @@ impl Queue {
         sooner(
             self.busy
                 .keeps
-                .first_time(&SeeKeep(&self.store.rows))
+                .first_time(&by_keep(&self.store.rows))
                 .map(|end| forget_wake(WallMs(end))),
         );
         wake

@@ -49,7 +49,7 @@ use std::hash::RandomState;
 
 use redis_module::{Context, RedisString, Status};
 
-use crate::engine::lookup::hash_with;
+use crate::engine::hash::hash_with;
 use ffi::{Ctx, Level, log};
 
 /// Sets the module up once the data type exists. Refuses to load, with a line in

@@ -28,12 +28,16 @@ use super::NIL;
 
 /// Records with two links to other records of the same kind.
 ///
-/// A link to a record that is not there reads as [`NIL`]; setting one does nothing.
-pub trait Linked {
+/// A link to a record that is not there reads as [`NIL`].
+pub trait Links {
     /// The record before `i` in its list, or [`NIL`].
     fn prev(&self, i: u32) -> u32;
     /// The record behind `i` in its list, or [`NIL`].
     fn next(&self, i: u32) -> u32;
+}
+
+/// [`Links`] that can be set. Setting one of a record that is not there does nothing.
+pub trait Linked: Links {
     /// Sets the record before `i`.
     fn set_prev(&mut self, i: u32, prev: u32);
     /// Sets the record behind `i`.
@@ -186,7 +190,7 @@ impl Fifo {
 
     /// Moves the cursor on by one and returns the record it was at, which counts
     /// as announced now and is to be marked so. O(1).
-    pub fn mark_announced(&mut self, links: &impl Linked) -> Option<u32> {
+    pub fn mark_announced(&mut self, links: &impl Links) -> Option<u32> {
         let i = self.next_unannounced()?;
         self.unannounced = self.unannounced.saturating_sub(1);
         self.cursor = links.next(i);
@@ -211,7 +215,7 @@ impl Fifo {
     }
 
     /// The records from front to back.
-    pub fn iter<'l, L: Linked>(&self, links: &'l L) -> impl Iterator<Item = u32> + use<'l, L> {
+    pub fn iter<'l, L: Links>(&self, links: &'l L) -> impl Iterator<Item = u32> + use<'l, L> {
         let some = |i: u32| (i != NIL).then_some(i);
         std::iter::successors(some(self.head), move |i| some(links.next(*i)))
     }
@@ -241,7 +245,7 @@ impl Fifo {
     ///
     /// If one is broken.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, links: &impl Linked) {
+    pub fn check(&self, links: &impl Links) {
         let (mut before, mut len, mut unannounced) = (NIL, 0, 0);
         let mut i = self.head;
         while i != NIL {
@@ -278,13 +282,15 @@ mod tests {
         }
     }
 
-    impl Linked for Records {
+    impl Links for Records {
         fn prev(&self, i: u32) -> u32 {
             self.0[i as usize].0
         }
         fn next(&self, i: u32) -> u32 {
             self.0[i as usize].1
         }
+    }
+    impl Linked for Records {
         fn set_prev(&mut self, i: u32, prev: u32) {
             self.0[i as usize].0 = prev;
         }

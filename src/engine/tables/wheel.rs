@@ -51,13 +51,13 @@
 //! alone (the record knows its time).
 
 use super::NIL;
-use super::fifo::{Linked, relink};
+use super::fifo::{Linked, Links, relink};
 use super::memory::allocated;
 use super::slab::tight::{WASTE_MIN, pack};
 use super::slab::{Slab, Vacant};
 
 /// Linked records that know the time they are filed under.
-pub trait Filed: Linked {
+pub trait Filed: Links {
     /// The time of record `i`, in milliseconds. It must stay the same while the
     /// record is in a wheel.
     fn filed(&self, i: u32) -> u64;
@@ -419,7 +419,7 @@ impl Wheel {
     // ---- changes ------------------------------------------------------------
 
     /// Files record `i`, which is in no list. O(8), or O(256) when a list is split.
-    pub fn insert(&mut self, records: &mut impl Filed, i: u32) {
+    pub fn insert(&mut self, records: &mut (impl Filed + Linked), i: u32) {
         let time = time_of(records, i);
         let mut place = Place::Root;
         let mut at_bottom = false;
@@ -452,7 +452,7 @@ impl Wheel {
 
     /// Takes record `i` out; false if it is not there, as far as its links tell.
     /// O(8), or O(64 + nodes below) when a node becomes a list.
-    pub fn remove(&mut self, records: &mut impl Filed, i: u32) -> bool {
+    pub fn remove(&mut self, records: &mut (impl Filed + Linked), i: u32) -> bool {
         let Some(way) = self.way_to(time_of(records, i)) else {
             return false;
         };
@@ -472,7 +472,7 @@ impl Wheel {
     /// value afterwards. O(max + 256).
     pub fn take_due(
         &mut self,
-        records: &mut impl Filed,
+        records: &mut (impl Filed + Linked),
         until: u64,
         max: usize,
         out: &mut Vec<u32>,
@@ -562,7 +562,7 @@ impl Wheel {
     }
 
     /// A record of the wheel has another handle now, and its links with it. O(8).
-    pub fn moved(&mut self, records: &mut impl Filed, from: u32, to: u32) {
+    pub fn moved(&mut self, records: &mut (impl Filed + Linked), from: u32, to: u32) {
         relink(records, to);
         if records.prev(to) != NIL && records.next(to) != NIL {
             return;
@@ -772,7 +772,7 @@ impl Wheel {
     /// and `time` apart, front to back, and returns the node.
     fn split(
         &mut self,
-        records: &mut impl Filed,
+        records: &mut (impl Filed + Linked),
         place: Place,
         slot: Slot,
         time: u64,
@@ -798,7 +798,7 @@ impl Wheel {
 
     /// Counts `taken` records less along a way; the topmost node that has become
     /// too small turns into a list.
-    fn taken(&mut self, records: &mut impl Filed, way: &Way, taken: u32) {
+    fn taken(&mut self, records: &mut (impl Filed + Linked), way: &Way, taken: u32) {
         self.len -= taken;
         let mut small = None;
         for (number, place) in way.steps.iter().take(way.len) {
@@ -822,7 +822,7 @@ impl Wheel {
 
     /// Gives a node and those below it back and returns all of their records as
     /// one list. O(non-empty slots), of which there are fewer than 8 * 64.
-    fn merge(&mut self, records: &mut impl Filed, number: u32) -> Slot {
+    fn merge(&mut self, records: &mut (impl Filed + Linked), number: u32) -> Slot {
         let mut merged = Slot::EMPTY;
         let Some(node) = self.nodes.as_mut().and_then(|nodes| nodes.remove(number)) else {
             return merged;
@@ -1031,7 +1031,7 @@ impl<R: Filed> Walk<'_, R> {
 }
 
 /// The records of a list, front to back.
-fn list<R: Linked>(records: &R, slot: Slot) -> impl Iterator<Item = u32> + use<'_, R> {
+fn list<R: Links>(records: &R, slot: Slot) -> impl Iterator<Item = u32> + use<'_, R> {
     let some = |i: u32| (i != NIL).then_some(i);
     std::iter::successors(some(slot.head), move |i| some(records.next(*i)))
 }
@@ -1194,13 +1194,15 @@ mod tests {
     #[derive(Default)]
     struct Records(Vec<(u32, u32, u64)>);
 
-    impl Linked for Records {
+    impl Links for Records {
         fn prev(&self, i: u32) -> u32 {
             self.0[i as usize].0
         }
         fn next(&self, i: u32) -> u32 {
             self.0[i as usize].1
         }
+    }
+    impl Linked for Records {
         fn set_prev(&mut self, i: u32, prev: u32) {
             self.0[i as usize].0 = prev;
         }

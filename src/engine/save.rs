@@ -13,7 +13,7 @@ use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
 use super::record::Phase;
 use super::tables::NIL;
-use super::tables::fifo::Links;
+use super::tables::list::Links;
 use super::views::{by_deadline, by_keep, by_lease};
 
 impl Queue {

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::record::Record;
 use super::rows::Rows;
-use super::tables::fifo::{Linked, Links};
+use super::tables::list::{Linked, Links};
 use super::tables::wheel::Filed;
 
 /// Which of its times a record is filed under.

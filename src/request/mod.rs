@@ -32,13 +32,6 @@ pub struct Guard<'a> {
     pub fence: Option<u64>,
 }
 
-impl Guard<'_> {
-    /// Whether there is any condition.
-    pub fn is_some(&self) -> bool {
-        !self.from.is_empty() || self.if_rev.is_some() || self.fence.is_some()
-    }
-}
-
 /// Whether SCHEDULE may create, move, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

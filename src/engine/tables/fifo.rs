@@ -25,46 +25,13 @@
 //! beyond their links.
 
 use super::NIL;
-
-/// Records with two links to other records of the same kind.
-///
-/// A link to a record that is not there reads as [`NIL`].
-pub trait Links {
-    /// The record before `i` in its list, or [`NIL`].
-    fn prev(&self, i: u32) -> u32;
-    /// The record behind `i` in its list, or [`NIL`].
-    fn next(&self, i: u32) -> u32;
-}
-
-/// [`Links`] that can be set. Setting one of a record that is not there does nothing.
-pub trait Linked: Links {
-    /// Sets the record before `i`.
-    fn set_prev(&mut self, i: u32, prev: u32);
-    /// Sets the record behind `i`.
-    fn set_next(&mut self, i: u32, next: u32);
-}
-
-/// Has the records beside record `i`, which has come here with its links, point to
-/// it. O(1).
-pub fn relink(links: &mut impl Linked, i: u32) {
-    let (prev, next) = (links.prev(i), links.next(i));
-    if prev != NIL {
-        links.set_next(prev, i);
-    }
-    if next != NIL {
-        links.set_prev(next, i);
-    }
-}
+use super::list::{Linked, Links, List, relink};
 
 /// The list; see the head of the file. 20 bytes, no heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fifo {
-    /// First record, or [`NIL`].
-    head: u32,
-    /// Last record, or [`NIL`].
-    tail: u32,
-    /// Records in the list.
-    len: u32,
+    /// The records.
+    list: List,
     /// First record that is not announced, or [`NIL`].
     cursor: u32,
     /// Records in the list that are not announced.
@@ -77,13 +44,16 @@ impl Default for Fifo {
     }
 }
 
+/// A handle, if it is one.
+const fn some(i: u32) -> Option<u32> {
+    if i == NIL { None } else { Some(i) }
+}
+
 impl Fifo {
     /// An empty list.
     pub const fn new() -> Self {
         Self {
-            head: NIL,
-            tail: NIL,
-            len: 0,
+            list: List::EMPTY,
             cursor: NIL,
             unannounced: 0,
         }
@@ -91,12 +61,12 @@ impl Fifo {
 
     /// Records in the list.
     pub const fn len(&self) -> usize {
-        self.len as usize
+        self.list.len as usize
     }
 
     /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.list.len == 0
     }
 
     /// Records in the list that are not announced.
@@ -106,86 +76,39 @@ impl Fifo {
 
     /// The first record.
     pub const fn front(&self) -> Option<u32> {
-        if self.head == NIL {
-            None
-        } else {
-            Some(self.head)
-        }
+        some(self.list.head)
     }
 
     /// The last record, or [`NIL`].
     pub const fn back(&self) -> u32 {
-        self.tail
+        self.list.tail
     }
 
     /// The record at the cursor: the first that is not announced.
     pub const fn next_unannounced(&self) -> Option<u32> {
-        if self.cursor == NIL {
-            None
-        } else {
-            Some(self.cursor)
-        }
+        some(self.cursor)
     }
 
     /// Puts a record that is not announced at the end. It is in no list. O(1).
     pub fn push_back(&mut self, links: &mut impl Linked, i: u32) {
-        self.link_back(links, i);
+        self.list.push_back(links, i);
         self.unannounced += 1;
         if self.cursor == NIL {
             self.cursor = i;
         }
     }
 
-    /// Puts a record that is announced already at the end; it is in no list.
-    /// Returns whether it stands there as announced: it does unless others
-    /// before it are not, which the order of announcements does not allow. Then
-    /// it counts as not announced, and the caller marks it so. O(1).
-    pub fn push_back_announced(&mut self, links: &mut impl Linked, i: u32) -> bool {
-        if self.cursor != NIL {
-            self.push_back(links, i);
-            return false;
-        }
-        self.link_back(links, i);
-        true
-    }
-
     /// Takes a record of this list out; `announced` is its mark. O(1).
     pub fn remove(&mut self, links: &mut impl Linked, i: u32, announced: bool) {
-        let prev = links.prev(i);
         let next = links.next(i);
-        if prev == NIL {
-            debug_assert_eq!(self.head, i, "a record of another list");
-            self.head = next;
-        } else {
-            links.set_next(prev, next);
-        }
-        if next == NIL {
-            debug_assert_eq!(self.tail, i, "a record of another list");
-            self.tail = prev;
-        } else {
-            links.set_prev(next, prev);
-        }
-        links.set_prev(i, NIL);
-        links.set_next(i, NIL);
-        self.len = self.len.saturating_sub(1);
+        let was_here = self.list.unlink(links, i);
+        debug_assert!(was_here, "a record of another list");
         if !announced {
             self.unannounced = self.unannounced.saturating_sub(1);
         }
         if self.cursor == i {
             self.cursor = next;
         }
-    }
-
-    /// Takes the first record out; `announced` tells its mark. O(1).
-    pub fn pop_front<L: Linked>(
-        &mut self,
-        links: &mut L,
-        announced: impl FnOnce(&L, u32) -> bool,
-    ) -> Option<u32> {
-        let first = self.front()?;
-        let announced = announced(links, first);
-        self.remove(links, first, announced);
-        Some(first)
     }
 
     /// Moves the cursor on by one and returns the record it was at, which counts
@@ -200,42 +123,22 @@ impl Fifo {
     /// A record of this list has another handle now, and its links with it. O(1).
     pub fn moved(&mut self, links: &mut impl Linked, from: u32, to: u32) {
         relink(links, to);
-        for end in [&mut self.head, &mut self.tail, &mut self.cursor] {
-            if *end == from {
-                *end = to;
-            }
+        self.list.moved(from, to);
+        if self.cursor == from {
+            self.cursor = to;
         }
     }
 
     /// Counts everything as not announced. The caller takes the marks of those
     /// before the cursor away, which are at the front of the list. O(1).
     pub const fn announce_again(&mut self) {
-        self.cursor = self.head;
-        self.unannounced = self.len;
+        self.cursor = self.list.head;
+        self.unannounced = self.list.len;
     }
 
     /// The records from front to back.
     pub fn iter<'l, L: Links>(&self, links: &'l L) -> impl Iterator<Item = u32> + use<'l, L> {
-        let some = |i: u32| (i != NIL).then_some(i);
-        std::iter::successors(some(self.head), move |i| some(links.next(*i)))
-    }
-
-    /// Forgets all records, and leaves them as they are. O(1).
-    pub const fn clear(&mut self) {
-        *self = Self::new();
-    }
-
-    /// Hangs a record on at the end.
-    fn link_back(&mut self, links: &mut impl Linked, i: u32) {
-        links.set_prev(i, self.tail);
-        links.set_next(i, NIL);
-        if self.tail == NIL {
-            self.head = i;
-        } else {
-            links.set_next(self.tail, i);
-        }
-        self.tail = i;
-        self.len += 1;
+        self.list.iter(links)
     }
 
     /// Tests the invariants at the head of the file, in tests and debug builds only.
@@ -246,18 +149,14 @@ impl Fifo {
     /// If one is broken.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, links: &impl Links) {
-        let (mut before, mut len, mut unannounced) = (NIL, 0, 0);
-        let mut i = self.head;
-        while i != NIL {
-            assert_eq!(links.prev(i), before, "link back from {i}");
-            unannounced += u32::from(unannounced > 0 || i == self.cursor);
-            len += 1;
-            assert!(len <= self.len, "more records than counted, or a ring");
-            before = i;
-            i = links.next(i);
-        }
-        assert_eq!((before, len), (self.tail, self.len), "tail and length");
-        assert_eq!(unannounced, self.unannounced, "records from the cursor on");
+        self.list.check(links);
+        let from_cursor = self.iter(links).skip_while(|i| *i != self.cursor);
+        let unannounced = from_cursor.count();
+        assert_eq!(
+            unannounced,
+            self.unannounced(),
+            "records from the cursor on"
+        );
         assert_eq!(
             unannounced > 0,
             self.cursor != NIL,
@@ -310,10 +209,10 @@ mod tests {
         assert_eq!((fifo.len(), fifo.unannounced()), (4, 4));
         for i in 0..4 {
             assert_eq!(fifo.front(), Some(i));
-            assert_eq!(fifo.pop_front(&mut records, |_, _| false), Some(i));
+            fifo.remove(&mut records, i, false);
             fifo.check(&records);
         }
-        assert_eq!(fifo.pop_front(&mut records, |_, _| false), None);
+        assert_eq!(fifo.front(), None);
         assert_eq!(fifo, Fifo::new());
     }
 
@@ -349,23 +248,6 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_announced_stays_so_unless_others_wait_before_it() {
-        let mut records = Records::new(4);
-        let mut fifo = Fifo::new();
-        fifo.push_back(&mut records, 0);
-        fifo.mark_announced(&records);
-        assert!(fifo.push_back_announced(&mut records, 1));
-        assert_eq!((fifo.next_unannounced(), fifo.unannounced()), (None, 0));
-        fifo.push_back(&mut records, 2);
-        assert!(!fifo.push_back_announced(&mut records, 3));
-        assert_eq!((fifo.next_unannounced(), fifo.unannounced()), (Some(2), 2));
-        fifo.check(&records);
-        assert_eq!(fifo.mark_announced(&records), Some(2));
-        assert_eq!(fifo.mark_announced(&records), Some(3));
-        assert_eq!(fifo.mark_announced(&records), None);
-    }
-
-    #[test]
     fn a_promotion_announces_everything_again() {
         let mut records = Records::new(3);
         let mut fifo = Fifo::new();
@@ -382,8 +264,6 @@ mod tests {
             assert_eq!((fifo.next_unannounced(), fifo.unannounced()), (Some(0), 3));
             fifo.check(&records);
         }
-        fifo.clear();
-        assert_eq!(fifo, Fifo::new());
     }
 
     #[test]
@@ -400,14 +280,8 @@ mod tests {
             match run.random.below(20) {
                 0..=6 => {
                     if let Some(i) = free.pop() {
-                        let mut announced = run.random.below(3) == 0;
-                        if announced {
-                            announced = model.iter().all(|(_, announced)| *announced);
-                            assert_eq!(fifo.push_back_announced(&mut records, i), announced);
-                        } else {
-                            fifo.push_back(&mut records, i);
-                        }
-                        model.push_back((i, announced));
+                        fifo.push_back(&mut records, i);
+                        model.push_back((i, false));
                     }
                 }
                 7..=10 if !model.is_empty() => {
@@ -418,12 +292,11 @@ mod tests {
                 }
                 11..=12 => {
                     let first = model.pop_front();
-                    let popped = fifo.pop_front(&mut records, |_, i| {
-                        assert_eq!(first.map(|first| first.0), Some(i));
-                        first.is_some_and(|first| first.1)
-                    });
-                    assert_eq!(popped, first.map(|first| first.0));
-                    free.extend(popped);
+                    assert_eq!(fifo.front(), first.map(|first| first.0));
+                    if let Some((i, announced)) = first {
+                        fifo.remove(&mut records, i, announced);
+                        free.push(i);
+                    }
                 }
                 13 if run.random.below(50) == 0 => {
                     fifo.announce_again();

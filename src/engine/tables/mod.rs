@@ -6,7 +6,8 @@
 //! | `slab` | values behind handles, in pages that never move |
 //! | `arena` | byte strings behind handles |
 //! | `index` | handles by hash |
-//! | `fifo` | a list threaded through the records, with a cursor |
+//! | `list` | a list threaded through the records |
+//! | `fifo` | such a list with a cursor: first in, first out |
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
 //! | `lazy` | parts that are made when they are needed |
@@ -17,6 +18,7 @@ pub mod fifo;
 pub mod histogram;
 pub mod index;
 pub mod lazy;
+pub mod list;
 pub mod memory;
 pub mod slab;
 pub mod wheel;

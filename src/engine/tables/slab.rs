@@ -494,12 +494,6 @@ impl<T: Vacant + Send + 'static, const PAGE_BITS: u32> Slab<T, PAGE_BITS> {
         0
     }
 
-    /// Drops all values and gives all memory back. O(pages), and O(values) if
-    /// dropping one does something.
-    pub fn clear(&mut self) {
-        *self = Self::new();
-    }
-
     /// One of several pages has lost its last value: it becomes the spare or
     /// gives its memory back. The lower one of two stays, as that is where
     /// values go next.
@@ -865,7 +859,7 @@ mod tests {
                 assert!(met.iter().eq(model.keys().rev()));
             }
         }
-        slab.clear();
+        slab = Slab::new();
         assert_eq!((slab.len(), slab.bytes()), (0, 0));
     }
 

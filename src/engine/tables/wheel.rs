@@ -51,7 +51,9 @@
 //! alone (the record knows its time).
 
 use super::NIL;
-use super::fifo::{Linked, Links, relink};
+use std::ops::{Deref, DerefMut};
+
+use super::list::{Linked, Links, List, relink};
 use super::memory::allocated;
 use super::slab::tight::{WASTE_MIN, pack};
 use super::slab::{Slab, Vacant};
@@ -124,36 +126,42 @@ fn time_of(records: &impl Filed, i: u32) -> u64 {
 
 /// A list of records, or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot {
-    /// First record, or the node.
-    head: u32,
-    /// Last record.
-    tail: u32,
-    /// Records, or [`IS_NODE`].
-    len: u32,
+struct Slot(List);
+
+impl Deref for Slot {
+    type Target = List;
+
+    /// The list. Of a node the head is the node, the length [`IS_NODE`].
+    #[inline]
+    fn deref(&self) -> &List {
+        &self.0
+    }
+}
+
+impl DerefMut for Slot {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut List {
+        &mut self.0
+    }
 }
 
 impl Slot {
     /// An empty list.
-    const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-        len: 0,
-    };
+    const EMPTY: Self = Self(List::EMPTY);
 
     /// A slot that is a node.
     const fn of_node(node: u32) -> Self {
-        Self {
+        Self(List {
             head: node,
             tail: NIL,
             len: IS_NODE,
-        }
+        })
     }
 
     /// The node, if it is one.
     const fn node(self) -> Option<u32> {
-        if self.len == IS_NODE {
-            Some(self.head)
+        if self.0.len == IS_NODE {
+            Some(self.0.head)
         } else {
             None
         }
@@ -161,59 +169,7 @@ impl Slot {
 
     /// Whether it is an empty list.
     const fn is_empty(self) -> bool {
-        self.len == 0
-    }
-
-    /// Hangs a record on at the end of the list.
-    fn push_back(&mut self, records: &mut impl Linked, i: u32) {
-        records.set_prev(i, self.tail);
-        records.set_next(i, NIL);
-        if self.tail == NIL {
-            self.head = i;
-        } else {
-            records.set_next(self.tail, i);
-        }
-        self.tail = i;
-        self.len += 1;
-    }
-
-    /// Takes a record out of the list; false if it is not in this list, as far
-    /// as its links tell.
-    fn unlink(&mut self, records: &mut impl Linked, i: u32) -> bool {
-        let prev = records.prev(i);
-        let next = records.next(i);
-        if self.len == 0 || (prev == NIL && self.head != i) || (next == NIL && self.tail != i) {
-            return false;
-        }
-        if prev == NIL {
-            self.head = next;
-        } else {
-            records.set_next(prev, next);
-        }
-        if next == NIL {
-            self.tail = prev;
-        } else {
-            records.set_prev(next, prev);
-        }
-        records.set_prev(i, NIL);
-        records.set_next(i, NIL);
-        self.len -= 1;
-        true
-    }
-
-    /// Hangs another list on at the end of this one.
-    fn append(&mut self, records: &mut impl Linked, other: Self) {
-        if other.is_empty() {
-            return;
-        }
-        if self.is_empty() {
-            *self = other;
-            return;
-        }
-        records.set_next(self.tail, other.head);
-        records.set_prev(other.head, self.tail);
-        self.tail = other.tail;
-        self.len += other.len;
+        self.0.len == 0
     }
 }
 
@@ -411,11 +367,6 @@ impl Wheel {
         self.nodes.get_or_insert_default().insert(node)
     }
 
-    /// Forgets all records, and leaves them as they are. O(nodes / 32).
-    pub fn clear(&mut self) {
-        *self = Self::new();
-    }
-
     // ---- changes ------------------------------------------------------------
 
     /// Files record `i`, which is in no list. O(8), or O(256) when a list is split.
@@ -571,11 +522,7 @@ impl Wheel {
             return;
         };
         let mut slot = self.slot(way.end);
-        for end in [&mut slot.head, &mut slot.tail] {
-            if *end == from {
-                *end = to;
-            }
-        }
+        slot.moved(from, to);
         self.set_slot(way.end, slot);
     }
 
@@ -644,7 +591,8 @@ impl Wheel {
             }
         }
         count
-            + list(records, slot)
+            + slot
+                .iter(records)
                 .filter(|i| time_of(records, *i) <= until)
                 .count()
     }
@@ -656,7 +604,7 @@ impl Wheel {
         if way.at_bottom {
             return (!slot.is_empty()).then(|| time_of(records, slot.head));
         }
-        list(records, slot).map(|i| time_of(records, i)).min()
+        slot.iter(records).map(|i| time_of(records, i)).min()
     }
 
     /// Appends to `out` the `n` earliest records with a time above `after`, in
@@ -777,7 +725,9 @@ impl Wheel {
         slot: Slot,
         time: u64,
     ) -> Option<u32> {
-        let differ = list(records, slot).fold(0, |differ, i| differ | (time_of(records, i) ^ time));
+        let differ = slot
+            .iter(records)
+            .fold(0, |differ, i| differ | (time_of(records, i) ^ time));
         let level = level_of(differ);
         // Made in its place: it is moved once less.
         let number = self.add_node(Node::new(time, level))?;
@@ -832,7 +782,7 @@ impl Wheel {
                 Some(below) => self.merge(records, below),
                 None => slot,
             };
-            merged.append(records, part);
+            merged.append(records, *part);
         }
         merged
     }
@@ -944,21 +894,14 @@ impl Wheel {
                 "a list of {} at height {height}",
                 slot.len
             );
-            let (mut met, mut before) = (0, NIL);
-            let mut i = slot.head;
-            while i != NIL {
-                assert_eq!(records.prev(i), before, "link back from {i}");
+            slot.check(records);
+            for i in slot.iter(records) {
                 assert!(
                     lies_in(time_of(records, i)),
                     "record {i} is not where its time says"
                 );
-                met += 1;
-                assert!(met <= slot.len, "more records than counted, or a ring");
-                before = i;
-                i = records.next(i);
             }
-            assert_eq!((before, met), (slot.tail, slot.len), "tail and length");
-            return met;
+            return slot.len;
         };
         *nodes += 1;
         let node = self.node(number);
@@ -1013,7 +956,7 @@ impl<R: Filed> Walk<'_, R> {
     fn list(&mut self, slot: Slot) -> bool {
         slot.is_empty()
             || time_of(self.records, slot.head) < self.from
-            || list(self.records, slot).all(&mut *self.each)
+            || slot.iter(self.records).all(&mut *self.each)
     }
 
     /// Goes through the lists the reader was given.
@@ -1028,12 +971,6 @@ impl<R: Filed> Walk<'_, R> {
         self.reader.clear();
         go_on
     }
-}
-
-/// The records of a list, front to back.
-fn list<R: Links>(records: &R, slot: Slot) -> impl Iterator<Item = u32> + use<'_, R> {
-    let some = |i: u32| (i != NIL).then_some(i);
-    std::iter::successors(some(slot.head), move |i| some(records.next(*i)))
 }
 
 /// So many lists are read at once.
@@ -1466,7 +1403,7 @@ mod tests {
         records.0[0].2 = 3;
         assert!(!wheel.remove(&mut records, 0), "outside of every node");
         wheel.check(&records);
-        wheel.clear();
+        wheel = Wheel::new();
         assert_eq!(
             (wheel.len(), wheel.bytes(), wheel.first_time(&records)),
             (0, 0, None)

@@ -960,7 +960,7 @@ fn what_is_not_given_has_its_default() {
     let Ok(Request::Finish(finish)) = words(Verb::Finish, "id") else {
         panic!("FINISH")
     };
-    assert!(!finish.strict && !finish.create && !finish.guard.is_some());
+    assert!(!finish.strict && !finish.create && finish.guard == Guard::default());
     assert_eq!(
         (finish.status, finish.result, finish.keep_ms),
         (None, None, None)

@@ -16,10 +16,10 @@
 
 use super::super::NIL;
 use super::super::slab::tight::{WASTE_MIN, grown, roomy};
-use super::{
-    Arena, CLASS_BYTES_MAX, Class, Many, NO_UNIT, Page, Pages, UNIT_BITS, UNIT_BYTES, block_bytes,
-    class_of, full_bytes, split,
-};
+use super::classes::{CLASS_BYTES_MAX, block_bytes, class_of, full_bytes};
+use super::many::{Class, Many};
+use super::page::{NO_UNIT, Page, UNIT_BITS, UNIT_BYTES, split};
+use super::{Arena, Pages};
 
 /// Bytes of a class's pages that never held more than `live` blocks. No class: nothing.
 const fn tight_bytes(block: usize, live: usize) -> usize {

@@ -21,7 +21,8 @@
 
 use super::super::NIL;
 use super::super::memory::free_page;
-use super::{Page, Pages, Slab, Vacant};
+use super::pages::{Page, Pages};
+use super::{Slab, Vacant};
 
 /// So many values move in one step of a compaction at most.
 pub const MOVES_MAX: usize = 64;

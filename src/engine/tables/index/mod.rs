@@ -53,12 +53,17 @@
 //! scanned), and any defence against ids chosen to collide (the caller hashes
 //! with a secret key).
 
+#[cfg(any(test, debug_assertions))]
+mod check;
+mod line;
+
 use std::hint::black_box;
 
 use super::NIL;
 use super::memory::{allocated, free_page, growth};
+use super::slab::Slab;
 use super::slab::tight::{WASTE_MIN, grown, pack, roomy};
-use super::slab::{Slab, Vacant};
+use line::{Entry, Line, PRINT_SHIFT, print_of};
 
 /// Records that know their hash.
 pub trait Hashed {
@@ -67,140 +72,23 @@ pub trait Hashed {
     fn hash_of(&self, i: u32) -> u64;
 }
 
-/// Entries of a line.
-const LINE_ENTRIES: usize = 10;
 /// So many entries for each bucket, and one is split.
 const SPLIT_ABOVE: u32 = 9;
+
 /// So few entries for each bucket, and two are merged.
 const MERGE_BELOW: u32 = 4;
+
 /// Lines of a page, as a power of two: 64 KiB.
 const PAGE_BITS: u32 = 10;
+
 /// Lines of a page.
 const PAGE_LINES: usize = 1 << PAGE_BITS;
+
 /// Spilled lines of a page, as a power of two: 16 KiB.
 const SPILL_PAGE_BITS: u32 = 8;
+
 /// The most buckets there are; beyond, more lines are spilled.
 const BUCKETS_MAX: u32 = 1 << 31;
-/// The lowest hash bit of a print.
-const PRINT_SHIFT: u32 = 12;
-
-/// The part of a hash that an entry keeps, bits 12 to 27; see the head of the
-/// file. The bucket is chosen by the bottom bits.
-const fn print_of(hash: u64) -> u16 {
-    (hash >> PRINT_SHIFT) as u16
-}
-
-/// A record and the print of its hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    /// The record.
-    handle: u32,
-    /// [`print_of`] its hash.
-    print: u16,
-}
-
-/// Ten entries, from the left, and where more are: one cache line.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    /// The prints; those of free places mean nothing.
-    prints: [u16; LINE_ENTRIES],
-    /// The records, [`NIL`] for a free place.
-    handles: [u32; LINE_ENTRIES],
-    /// The spilled line behind this one, or [`NIL`]; of a vacant one, the next.
-    next: u32,
-}
-
-impl Line {
-    /// A line without entries.
-    const EMPTY: Self = Self {
-        prints: [0; LINE_ENTRIES],
-        handles: [NIL; LINE_ENTRIES],
-        next: NIL,
-    };
-
-    /// The places, as bits, whose print is this one. Free places may be among them.
-    #[inline]
-    fn hits(&self, print: u16) -> u32 {
-        let mut hits = 0;
-        for (place, mine) in self.prints.iter().enumerate() {
-            hits |= u32::from(*mine == print) << place;
-        }
-        hits
-    }
-
-    /// The records whose print is this one.
-    #[inline]
-    fn matches(&self, print: u16) -> impl Iterator<Item = u32> + use<'_> {
-        let mut hits = self.hits(print);
-        std::iter::from_fn(move || {
-            let handle = self.handles.get(hits.trailing_zeros() as usize)?;
-            hits &= hits - 1;
-            Some(*handle)
-        })
-        .filter(|handle| *handle != NIL)
-    }
-
-    /// Its entries.
-    fn entries(&self) -> impl Iterator<Item = Entry> + use<'_> {
-        self.handles
-            .iter()
-            .zip(&self.prints)
-            .take_while(|(handle, _)| **handle != NIL)
-            .map(|(handle, print)| Entry {
-                handle: *handle,
-                print: *print,
-            })
-    }
-
-    /// Puts an entry into the first free place; false if there is none.
-    fn push(&mut self, entry: Entry) -> bool {
-        let Some(place) = self.handles.iter().position(|handle| *handle == NIL) else {
-            return false;
-        };
-        self.set(place, entry);
-        true
-    }
-
-    /// Takes the last entry out.
-    fn pop(&mut self) -> Option<Entry> {
-        let place = self.handles.iter().rposition(|handle| *handle != NIL)?;
-        let print = *self.prints.get(place)?;
-        let handle = std::mem::replace(self.handles.get_mut(place)?, NIL);
-        Some(Entry { handle, print })
-    }
-
-    /// Puts an entry into a place.
-    fn set(&mut self, place: usize, entry: Entry) {
-        if let (Some(handle), Some(print)) =
-            (self.handles.get_mut(place), self.prints.get_mut(place))
-        {
-            (*handle, *print) = (entry.handle, entry.print);
-        }
-    }
-
-    /// Whether it has one entry and no more.
-    fn has_one(&self) -> bool {
-        !self.is_empty() && self.handles.get(1) == Some(&NIL)
-    }
-
-    /// Whether it has no entry.
-    fn is_empty(&self) -> bool {
-        self.handles.first() == Some(&NIL)
-    }
-}
-
-impl Vacant for Line {
-    fn vacant(next: u32) -> Self {
-        Self {
-            next,
-            ..Self::EMPTY
-        }
-    }
-
-    fn next_vacant(&self) -> Option<u32> {
-        self.is_empty().then_some(self.next)
-    }
-}
 
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -617,259 +505,7 @@ impl Index {
         self.drain(last, |index, entry| index.push(target, entry));
         self.drop_bucket();
     }
-
-    /// Tests the invariants at the head of the file, in tests and debug builds only.
-    /// O(buckets + records).
-    ///
-    /// # Panics
-    ///
-    /// If one is broken.
-    #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, records: &impl Hashed) {
-        let (mut met, mut spilled) = (0, 0);
-        for bucket in 0..self.buckets {
-            let mut at = At::Home(bucket);
-            while let Some(line) = self.line(at) {
-                for Entry { handle, print } in line.entries() {
-                    let hash = records.hash_of(handle);
-                    assert_eq!(self.bucket_of(hash), bucket, "bucket of record {handle}");
-                    assert_eq!(print, print_of(hash), "print of record {handle}");
-                    met += 1;
-                }
-                let free = line.handles.iter().skip_while(|handle| **handle != NIL);
-                assert!(free.clone().all(|handle| *handle == NIL), "a gap in a line");
-                spilled += usize::from(matches!(at, At::Spilled(_)));
-                let Some(next) = self.next(at) else { break };
-                assert_eq!(free.count(), 0, "a line that is not full and not the last");
-                at = next;
-            }
-        }
-        assert_eq!(met, self.len, "records");
-        assert_eq!(spilled, self.spilled.len(), "spilled lines");
-        let homes: usize = self.pages.iter().map(Vec::len).sum();
-        assert_eq!(homes, self.buckets as usize, "buckets in pages");
-        let bytes: usize = self
-            .pages
-            .iter()
-            .map(|page| page.capacity() * size_of::<Line>())
-            .sum();
-        assert_eq!(bytes, self.page_bytes, "bytes");
-        let [.., last] = self.pages.as_slice() else {
-            return;
-        };
-        assert!(
-            self.pages.len() == 1 || !last.is_empty(),
-            "an empty last page"
-        );
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use super::*;
-    use crate::testing::Run;
-
-    /// Hash of each record.
-    #[derive(Default)]
-    struct Records(Vec<u64>);
-
-    impl Records {
-        /// Adds a record with this hash and puts it in.
-        fn add(&mut self, index: &mut Index, hash: u64) -> u32 {
-            self.0.push(hash);
-            let i = self.0.len() as u32 - 1;
-            index.insert(self, hash, i);
-            i
-        }
-    }
-
-    impl Hashed for Records {
-        fn hash_of(&self, i: u32) -> u64 {
-            self.0[i as usize]
-        }
-    }
-
-    #[test]
-    fn a_line_is_a_cache_line() {
-        assert_eq!(size_of::<Line>(), 64);
-    }
-
-    #[test]
-    fn a_guess_looks_at_the_first_line_alone() {
-        let mut index = Index::new();
-        let mut records = Records::default();
-        assert_eq!((index.find(7, |_| true), index.guess(7)), (None, NIL));
-        assert!(!index.remove(7, 0));
-        // All in one bucket, whatever the number of buckets.
-        for print in 0..17 {
-            records.add(&mut index, print << PRINT_SHIFT);
-        }
-        assert_eq!((index.buckets, index.spilled.len()), (2, 1));
-        for i in 0..17 {
-            let hash = records.hash_of(i);
-            assert_eq!(index.find(hash, |at| at == i), Some(i));
-            assert_eq!(index.guess(hash), if i < 10 { i } else { NIL });
-        }
-        index.check(&records);
-        for i in 0..17 {
-            assert!(index.remove(records.hash_of(i), i));
-            index.check(&records);
-        }
-        assert_eq!((index.buckets, index.bytes()), (0, 0));
-    }
-
-    #[test]
-    fn the_bucket_is_the_hash_cut_to_the_buckets_there_are() {
-        // Around powers of two: exhaustively against the definition.
-        for buckets in
-            (1..300)
-                .chain(1020..1030)
-                .chain([65_535, 65_536, 65_537, BUCKETS_MAX - 1, BUCKETS_MAX])
-        {
-            let index = Index {
-                buckets,
-                ..Index::new()
-            };
-            for near in [
-                0,
-                u64::from(buckets),
-                u64::from(buckets) * 2,
-                1 << 31,
-                1 << 32,
-                u64::MAX,
-            ] {
-                for hash in near.saturating_sub(70)..=near.saturating_add(70) {
-                    let mut width = 1_u64;
-                    while width < u64::from(buckets) {
-                        width *= 2;
-                    }
-                    let mut bucket = hash % width;
-                    if bucket >= u64::from(buckets) {
-                        bucket %= width / 2;
-                    }
-                    assert_eq!(u64::from(index.bucket_of(hash)), bucket, "{buckets} {hash}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn an_insert_splits_and_a_removal_merges_at_most_one_bucket() {
-        const COUNT: u32 = 300_000;
-        let mut index = Index::new();
-        let mut records = Records::default();
-        let mut run = Run::new();
-        // Enough for the splits that ask the print.
-        for _ in 0..COUNT {
-            let before = index.buckets;
-            records.add(&mut index, run.random.next());
-            assert!(index.buckets - before <= 1);
-        }
-        index.check(&records);
-        assert_eq!(index.buckets, COUNT.div_ceil(SPLIT_ABOVE));
-        let tenths = index.bytes() * 10 / COUNT as usize;
-        assert!(
-            (72..100).contains(&tenths),
-            "{tenths} tenths of a byte an entry"
-        );
-        let guessed = (0..COUNT)
-            .filter(|i| index.guess(records.hash_of(*i)) == *i)
-            .count();
-        assert!(guessed > COUNT as usize * 8 / 10, "{guessed} guessed right");
-        for i in 0..COUNT {
-            let before = index.buckets;
-            assert!(index.remove(records.hash_of(i), i));
-            if !index.is_empty() {
-                assert!(before - index.buckets <= 1);
-                let most = index.len() / MERGE_BELOW as usize + 1;
-                assert!(index.buckets as usize <= most || i < COUNT * 6 / 10);
-            }
-            if i % 50_000 == 0 {
-                index.check(&records);
-            }
-        }
-        assert_eq!((index.buckets, index.len()), (0, 0));
-        assert_eq!(index.bytes(), 0);
-    }
-
-    #[test]
-    fn equal_hashes_share_a_bucket_and_are_told_apart_by_the_record() {
-        let mut index = Index::new();
-        let mut records = Records::default();
-        for _ in 0..500 {
-            records.add(&mut index, 0x0156_0001);
-        }
-        index.check(&records);
-        for i in [0, 250, 499] {
-            assert_eq!(index.find(0x0156_0001, |at| at == i), Some(i));
-        }
-        assert_eq!(index.find(0x0156_0001, |_| false), None);
-        // Another print in the same bucket: nobody is asked.
-        assert_eq!(index.find(0x0158_0001, |_| panic!("asked")), None);
-        assert!(index.remove(0x0156_0001, 250));
-        assert!(!index.remove(0x0156_0001, 250));
-        assert!(!index.remove(5, NIL));
-        index.check(&records);
-    }
-
-    #[test]
-    fn random_operations_against_a_map() {
-        let mut run = Run::new();
-        let mut index = Index::new();
-        let mut records = Records::default();
-        // Hash (with many that collide) to record.
-        let mut model: HashMap<u64, u32> = HashMap::new();
-        let mut free: Vec<u32> = Vec::new();
-        let mut used: Vec<u64> = Vec::new();
-        let mut target = 0;
-        while run.step < run.steps {
-            run.step += 1;
-            if run.step % 5000 == 1 {
-                target = [0, 3, 9, 40, 700, 60_000][run.random.below(6) as usize];
-            }
-            let grow = used.len() < target;
-            if run.random.below(10) < if grow { 8 } else { 3 } {
-                let hash = match run.random.below(3) {
-                    0 => run.random.next(),
-                    1 => run.random.below(1 << 16),
-                    _ => run.random.next() & 0x01fe_00ff,
-                };
-                let known = model.get(&hash).copied();
-                assert_eq!(index.find(hash, |at| records.hash_of(at) == hash), known);
-                if known.is_some() {
-                    continue;
-                }
-                let i = if let Some(i) = free.pop() {
-                    records.0[i as usize] = hash;
-                    index.insert(&records, hash, i);
-                    i
-                } else {
-                    records.add(&mut index, hash)
-                };
-                model.insert(hash, i);
-                used.push(hash);
-            } else if !used.is_empty() {
-                let at = run.random.below(used.len() as u64) as usize;
-                let hash = used.swap_remove(at);
-                let i = model.remove(&hash).unwrap();
-                assert!(index.remove(hash, i));
-                assert!(!index.remove(hash, i));
-                free.push(i);
-            }
-            assert_eq!(index.len(), used.len());
-            if let Some(hash) = used.get(run.random.below(used.len().max(1) as u64) as usize) {
-                assert_eq!(
-                    index.find(*hash, |at| records.hash_of(at) == *hash),
-                    model.get(hash).copied()
-                );
-            }
-            if run.step.is_multiple_of(1009) {
-                index.check(&records);
-            }
-        }
-        index.clear();
-        assert_eq!((index.len(), index.bytes()), (0, 0));
-    }
-}
+mod tests;

@@ -2,6 +2,14 @@
 //! every conflict.
 
 use super::*;
+use crate::error::Excerpt;
+use crate::request::parse::arguments::unknown;
+use crate::request::{
+    Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
+    Purge, Renew, Scan, Schedule, SetStatus, When,
+};
+use crate::words::state::State;
+use crate::words::time::{WALL_MS_MAX, WallMs};
 
 /// Limits as the defaults of the settings have them.
 const LIMITS: Limits = Limits {

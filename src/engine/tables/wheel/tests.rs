@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::engine::tables::wheel::node::LEVELS;
-use crate::engine::tables::wheel::node::base_of;
+use crate::engine::tables::wheel::node::{LEVELS, base_of};
 use crate::testing::Run;
 
 /// Links and time of each record.

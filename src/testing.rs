@@ -1,17 +1,23 @@
 //! What the tests of the whole crate share: one source of random numbers, seeded, and
 //! the run that says its seed when it fails.
 
-/// A small random number generator (splitmix64), the same everywhere for one seed.
+/// The next number of splitmix64, the one source of random numbers of all tests: the
+/// same everywhere for one seed.
+pub(crate) fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A seeded generator.
 pub(crate) struct Random(u64);
 
 impl Random {
     /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mix(&mut self.0)
     }
 
     /// A number below `end`, which is at least 1.

@@ -52,6 +52,7 @@ use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
     Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
 };
+use crate::testing::mix;
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
 
@@ -195,17 +196,13 @@ pub(super) fn loaded(queue: &Queue, now: &Now, defaults: &Defaults) -> Queue {
 
 // ------------------------------------------------------------------------- dice
 
-/// splitmix64.
+/// A seeded generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     /// The next number.
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(&mut self.0)
     }
 
     /// A number below `end`.

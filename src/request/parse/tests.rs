@@ -8,6 +8,7 @@ use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
     Purge, Renew, Scan, Schedule, SetStatus, When,
 };
+use crate::testing::mix;
 use crate::words::state::State;
 use crate::words::time::{WALL_MS_MAX, WallMs};
 
@@ -1491,13 +1492,7 @@ fn no_arguments_whatever_do_harm() {
         .and_then(|steps| steps.parse().ok())
         .unwrap_or(200_000);
     let seed = state;
-    let mut random = |below: usize| {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % below as u64) as usize
-    };
+    let mut random = |below: usize| (mix(&mut state) % below as u64) as usize;
     let long = vec![b'9'; 70_000];
     let pool: Vec<&[u8]> = vec![
         b"EX",

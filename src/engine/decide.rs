@@ -6,8 +6,8 @@
 //!
 //! The order in which answers are tried is the same for all: missing, finished,
 //! exists, a fence that is not the last grant's, a live lease in the way, rev,
-//! status, deadline, unchanged, done. STATES.md of the design, as a table, is the
-//! test at the end of `tests.rs`.
+//! status, deadline, unchanged, done. `tests/states.rs` holds them against the page of
+//! states, row by row.
 
 use super::effect::{AfterTry, Base, Bytes, Effect, FinishedBy, Granted, LeaseKind};
 use super::number::Numbers;

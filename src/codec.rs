@@ -37,8 +37,8 @@ use bincode::serde::{borrow_decode_from_slice, encode_into_writer};
 use serde::Deserialize;
 
 use crate::engine::effect::Effect;
-use crate::engine::store::SECOND_BYTES_MAX;
 use crate::error::Error;
+use crate::words::limits::SECOND_BYTES_MAX;
 
 mod check;
 mod v1;

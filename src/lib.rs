@@ -18,6 +18,7 @@
 //! |---|---|---|
 //! | [`engine`] | yes | the value under one key, and every rule of the product |
 //! | [`request`] | yes | the grammar of the commands |
+//! | [`words`] | yes | words that all of these use: states, times, limits |
 //! | [`error`] | yes | every error text |
 //! | [`codec`] | yes | effects as bytes: replicated and saved form |
 //! | `shell` | no | the server: commands, timer, callbacks, settings |
@@ -43,6 +44,9 @@ pub mod engine;
 pub mod error;
 pub mod request;
 mod shell;
+#[cfg(test)]
+mod testing;
+pub mod words;
 
 use shell::{TYPE, load};
 

@@ -8,6 +8,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Files and folders of tests that stand beside the code they test.
+const TESTS: [&str; 6] = [
+    "tests",
+    "tests.rs",
+    "model.rs",
+    "hostile.rs",
+    "agree.rs",
+    "testing.rs",
+];
+
 /// Every Rust file below a place, but for files of tests.
 fn sources(place: &Path) -> Vec<PathBuf> {
     if place.is_file() {
@@ -17,11 +27,7 @@ fn sources(place: &Path) -> Vec<PathBuf> {
         .unwrap()
         .map(|entry| entry.unwrap().path());
     entries
-        .filter(|path| {
-            !["tests.rs", "model.rs"]
-                .iter()
-                .any(|tests| path.ends_with(tests))
-        })
+        .filter(|path| !TESTS.iter().any(|tests| path.ends_with(tests)))
         .filter(|path| path.is_dir() || path.extension().is_some_and(|end| end == "rs"))
         .flat_map(|path| sources(&path))
         .collect()
@@ -32,7 +38,7 @@ fn code(path: &Path) -> Vec<(usize, String)> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().enumerate();
     lines
-        .take_while(|(_, line)| *line != "#[cfg(test)]")
+        .take_while(|(_, line)| !["mod tests {", "mod tests;"].contains(line))
         .map(|(at, line)| {
             (
                 at + 1,
@@ -45,7 +51,7 @@ fn code(path: &Path) -> Vec<(usize, String)> {
 #[test]
 fn the_pure_core_knows_nothing_of_the_server_reads_no_clock_and_is_safe() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let pure = ["engine", "request", "codec.rs", "error.rs"];
+    let pure = ["engine", "request", "words", "codec.rs", "error.rs"];
     let files: Vec<PathBuf> = pure
         .iter()
         .flat_map(|place| sources(&source.join(place)))
@@ -96,6 +102,177 @@ fn every_unsafe_block_says_why_it_is_sound() {
         }
     }
     assert!(blocks > 50, "{blocks}");
+}
+
+/// What is below what: code in the first place must not name the second. A place is a
+/// path below `src`, a name is how it begins in code.
+const FORBIDDEN: [(&str, &[&str]); 6] = [
+    ("words", &["crate::"]),
+    ("error.rs", &["crate::"]),
+    (
+        "request",
+        &["crate::engine", "crate::codec", "crate::shell"],
+    ),
+    ("engine", &["crate::codec", "crate::shell"]),
+    ("codec.rs", &["crate::shell"]),
+    ("codec", &["crate::shell"]),
+];
+
+#[test]
+fn nothing_imports_what_stands_above_it() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (place, names) in FORBIDDEN {
+        let files = sources(&source.join(place));
+        assert!(!files.is_empty(), "{place}");
+        for file in files {
+            for (line, text) in code(&file) {
+                for name in names {
+                    assert!(!text.contains(name), "{}:{line}: {name}", file.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn containers_know_no_order() {
+    let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine/tables");
+    let files = sources(&tables);
+    assert!(files.len() > 15, "{files:?}");
+    for file in files {
+        let inside = file.strip_prefix(&tables).unwrap();
+        let is_mod = inside.ends_with("mod.rs");
+        // So many steps up lead out of the folder.
+        let out = "super::".repeat(inside.components().count() + usize::from(!is_mod));
+        for (line, text) in code(&file) {
+            let text = text.replace("crate::engine::tables", "");
+            // A scope of visibility is no import.
+            let text = text.replace("pub(in crate::engine)", "");
+            for name in ["crate::", &out] {
+                assert!(!text.contains(name), "{}:{line}: {name}", file.display());
+            }
+        }
+    }
+}
+
+/// The most lines of a file.
+const FILE_LINES_MAX: usize = 600;
+/// The most lines of a function.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Where sizes are held. The shell is to follow.
+const SIZED: [&str; 6] = [
+    "engine", "request", "words", "codec.rs", "codec", "error.rs",
+];
+
+/// Longer ones, each with its reason: a file, or a file and a function.
+const LONGER: [(&str, &str, &str); 8] = [
+    (
+        "engine/decide.rs",
+        "",
+        "one decision after the other, each of them short",
+    ),
+    (
+        "engine/decide.rs",
+        "decide_schedule",
+        "one condition after the other, in the order of the contract",
+    ),
+    (
+        "engine/control.rs",
+        "decide_purge",
+        "a case a state, and the budget they share",
+    ),
+    ("engine/view.rs", "stats", "a line a field"),
+    (
+        "engine/tables/arena/many.rs",
+        "check",
+        "an assertion an invariant",
+    ),
+    (
+        "codec/check.rs",
+        "check",
+        "a case an effect, a line a field",
+    ),
+    ("codec/v1.rs", "from", "a case an effect, a line a field"),
+    ("error.rs", "fmt", "a text an error"),
+];
+
+/// The functions of a file: where each begins, its name and how many lines it has.
+fn functions(lines: &[(usize, String)]) -> Vec<(usize, String, usize)> {
+    let mut found = Vec::new();
+    for (at, (line, text)) in lines.iter().enumerate() {
+        let head = text.trim_start();
+        let indent = text.len() - head.len();
+        let Some((before, name)) = head.split_once("fn ") else {
+            continue;
+        };
+        let qualifies = |word: &str| word.starts_with("pub") || ["const", "unsafe"].contains(&word);
+        let before = before.replace("in crate", "");
+        if !before
+            .split_whitespace()
+            .all(|word| qualifies(word) || word.starts_with("::"))
+        {
+            continue;
+        }
+        let name: String = name
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        // The end is the brace that stands below the head.
+        let end = format!("{}}}", " ".repeat(indent));
+        let length = lines.iter().skip(at).position(|(_, text)| {
+            text.trim_end() == end
+                || (text.len() - text.trim_start().len() == indent
+                    && text.trim_end().ends_with(';'))
+        });
+        found.push((*line, name, length.map_or(1, |length| length + 1)));
+    }
+    found
+}
+
+#[test]
+fn no_file_and_no_function_is_too_long_to_hold_in_the_head() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut excused = Vec::new();
+    let mut checked = 0;
+    for place in SIZED {
+        for file in sources(&source.join(place)) {
+            let name = file
+                .strip_prefix(&source)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            let lines = code(&file);
+            let mut too_long = Vec::new();
+            if lines.len() > FILE_LINES_MAX {
+                too_long.push((1, String::new(), lines.len()));
+            }
+            let all = functions(&lines);
+            checked += all.len();
+            too_long.extend(
+                all.into_iter()
+                    .filter(|(_, _, length)| *length > FUNCTION_LINES_MAX),
+            );
+            for (line, function, length) in too_long {
+                let is_this =
+                    |(file, one, _): &&(&str, &str, &str)| *file == name && *one == function;
+                let reason = LONGER.iter().find(is_this);
+                assert!(
+                    reason.is_some(),
+                    "{name}:{line}: {function}: {length} lines"
+                );
+                excused.extend(reason);
+            }
+        }
+    }
+    assert!(checked > 500, "{checked}");
+    for exception in LONGER {
+        assert!(
+            excused.contains(&&exception),
+            "no longer too long: {exception:?}"
+        );
+    }
 }
 
 /// The storeys of the shell, from the top down. Those of one line stand side by side and

@@ -11,16 +11,15 @@ use crate::engine::effect::{
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{is_value, setting_name};
-use crate::engine::store::SECOND_BYTES_MAX;
-use crate::engine::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
-use crate::request::{ERROR_BYTES_MAX, ID_BYTES_MAX, OWNER_BYTES_MAX, STATUS_BYTES_MAX};
+use crate::words::limits::SECOND_BYTES_MAX;
+use crate::words::limits::{
+    ERROR_BYTES_MAX, FP_BYTES_MAX, ID_BYTES_MAX, OWNER_BYTES_MAX, STATUS_BYTES_MAX,
+};
+use crate::words::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
 
 /// The longest payload or result that is read: what a record can hold, whatever
 /// the limit for new ones is set to today.
 const PAYLOAD_BYTES_MAX: usize = SECOND_BYTES_MAX;
-
-/// The longest fingerprint, in bytes.
-const FP_BYTES_MAX: usize = 64;
 
 /// What is wrong with an effect, in the words of the error.
 pub(super) type Fault = &'static str;

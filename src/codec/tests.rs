@@ -7,7 +7,8 @@ use crate::engine::effect::{
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};
-use crate::engine::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
+use crate::testing::mix;
+use crate::words::time::{MOMENT_MAX, WALL_MS_MAX, WallMs};
 
 /// Version 2 as it was published; never changed, only added to with a version.
 const GOLDEN: &str = include_str!("../../tests/fixtures/effects-v2.txt");
@@ -1171,7 +1172,7 @@ fn a_blob_holds_so_many_effects_and_no_more() {
 
 // --------------------------------------------------------------- round trip
 
-/// splitmix64, with the seed from the environment.
+/// A generator with the seed from the environment.
 struct Random {
     state: u64,
     seed: u64,
@@ -1195,11 +1196,7 @@ impl Random {
     }
 
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mix(&mut self.state)
     }
 
     fn below(&mut self, end: u64) -> u64 {

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use crate::engine::effect::{self, Base, Bytes, FinishedBy, Granted, LeaseKind, WholePhase, list};
-use crate::engine::time::{MOMENT_MAX, WallMs};
+use crate::words::time::{MOMENT_MAX, WallMs};
 
 /// What a failed try leads to.
 #[derive(Deserialize)]

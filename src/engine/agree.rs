@@ -34,13 +34,14 @@ use super::number::Numbers;
 use super::outcome::Decision;
 use super::queue::Queue;
 use super::settings::{Defaults, Setting};
-use super::time::{Now, WallMs};
 use super::view::StatValue;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, State, Unlock, When,
+    Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
 };
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 /// How many lives are lived.
 const LIVES: u64 = 50_000;

@@ -18,7 +18,7 @@
 //! Nothing of it shows. No order of any list changes, no time, no ground state,
 //! and nothing is replicated: each server does it by itself. Records move from
 //! high handles to low ones, and SCAN and PURGE go that way too, so an order that
-//! is there all the time is met at least once, see [`super::slab::tight`]. Handles
+//! is there all the time is met at least once, see [`super::tables::slab::tight`]. Handles
 //! are never kept between two commands.
 //!
 //! It begins where a part takes what would do for seven quarters of what is in it,
@@ -30,8 +30,10 @@
 
 use super::queue::Queue;
 use super::record::{Place, Record};
-use super::slab::tight::{MOVES_MAX, WASTE_MIN, pack};
-use super::store::{ByDeadline, ByKeep, ByLease, Store, split_block};
+use super::rows::split_block;
+use super::store::Store;
+use super::tables::slab::tight::{MOVES_MAX, WASTE_MIN, pack};
+use super::views::{by_deadline, by_keep, by_lease};
 
 /// A part of a queue that is compacted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +170,9 @@ impl Queue {
             lookup.moved(rows, from, to);
         }
         match rows.get(to).map_or(Place::Vacant, Record::place) {
-            Place::Deadlines => self.deadlines.moved(&mut ByDeadline(rows), from, to),
-            Place::Leases => self.busy.leases.moved(&mut ByLease(rows), from, to),
-            Place::Keeps => self.busy.keeps.moved(&mut ByKeep(rows), from, to),
+            Place::Deadlines => self.deadlines.moved(&mut by_deadline(rows), from, to),
+            Place::Leases => self.busy.leases.moved(&mut by_lease(rows), from, to),
+            Place::Keeps => self.busy.keeps.moved(&mut by_keep(rows), from, to),
             Place::Drawn => self.busy.drawn.moved(rows, from, to),
             Place::Returned => self.busy.returned.moved(rows, from, to),
             Place::Dead => self.busy.dead.moved(rows, from, to),

@@ -6,11 +6,13 @@ use super::effect::{Bytes, Effect};
 use super::queue::Queue;
 use super::record::Record;
 use super::settings::{Defaults, Setting, is_value, setting_name};
-use super::slab::NIL;
-use super::store::{SeeDeadline, SeeKeep};
-use super::time::Now;
+use super::tables::NIL;
+use super::views::{by_deadline, by_keep};
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge, State, glob};
+use crate::request::{Configure, Pause, Purge};
+use crate::words::glob;
+use crate::words::state::State;
+use crate::words::time::Now;
 
 /// How many records PURGE looks at for each one it may remove.
 const PURGE_LOOKS: usize = 10;
@@ -165,12 +167,12 @@ impl Queue {
             State::Dead if !filtered => handles.extend(self.busy.dead.iter(rows).take(count)),
             State::Scheduled if !filtered => {
                 self.deadlines
-                    .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+                    .first_n(&by_deadline(rows), now.wall_ms().0, count, &mut handles);
             }
             State::Finished if !filtered => {
                 self.busy
                     .keeps
-                    .first_n(&SeeKeep(rows), now.wall_ms().0, count, &mut handles);
+                    .first_n(&by_keep(rows), now.wall_ms().0, count, &mut handles);
             }
             _ => {
                 let end = rows.end();

@@ -6,8 +6,8 @@
 //!
 //! The order in which answers are tried is the same for all: missing, finished,
 //! exists, a fence that is not the last grant's, a live lease in the way, rev,
-//! status, deadline, unchanged, done. STATES.md of the design, as a table, is the
-//! test at the end of `tests.rs`.
+//! status, deadline, unchanged, done. `tests/states.rs` holds them against the page of
+//! states, row by row.
 
 use super::effect::{AfterTry, Base, Bytes, Effect, FinishedBy, Granted, LeaseKind};
 use super::number::Numbers;
@@ -15,14 +15,15 @@ use super::outcome::{Claimed, Decision, Outcome};
 use super::queue::Queue;
 use super::record::Grant;
 use super::settings::{Defaults, Setting};
-use super::slab::NIL;
-use super::store::{SeeDeadline, is_one_of};
-use super::time::{Now, WALL_MS_MAX, WallMs};
+use super::store::is_one_of;
+use super::tables::NIL;
+use super::views::by_deadline;
 use crate::error::Error;
 use crate::request::{
-    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus,
-    State, When,
+    Ack, Again, Claim, Direction, Finish, Guard, Mode, Nack, Pick, Renew, Schedule, SetStatus, When,
 };
+use crate::words::state::State;
+use crate::words::time::{Now, WALL_MS_MAX, WallMs};
 
 /// So much payload one CLAIM hands out at most (but always one order).
 pub const CLAIM_BYTES_MAX: usize = 1 << 20;
@@ -625,7 +626,7 @@ impl Queue {
     /// The first `count` orders of the wheel that are due.
     fn due(&self, now: &Now, count: usize) -> Vec<u32> {
         let mut due = Vec::new();
-        let view = SeeDeadline(&self.store.rows);
+        let view = by_deadline(&self.store.rows);
         self.deadlines
             .first_due(&view, now.wall_ms().0, count, &mut due);
         due

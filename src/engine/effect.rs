@@ -23,7 +23,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::time::WallMs;
+use crate::words::time::WallMs;
 
 /// A byte string that is written as one and read without copying. Where it is
 /// owned it is shared, so a clone never copies: a claimed order's id is in the

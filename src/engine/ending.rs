@@ -19,7 +19,7 @@
 
 use super::effect::LeaseKind;
 use super::status::{OWN, Statuses};
-use super::time::WallMs;
+use crate::words::time::WallMs;
 
 /// How an order was finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ pub fn code(mut bytes: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::time::MOMENT_MAX;
+    use crate::words::time::MOMENT_MAX;
 
     #[test]
     fn every_ending_comes_back() {

@@ -29,10 +29,11 @@ use super::number::{NUMBER_END, Numbers};
 use super::outcome::{Decision, Outcome};
 use super::queue::{Duty, Queue};
 use super::settings::{Defaults, Setting, TRANSITIONS};
-use super::time::{MOMENT_MAX, Now, WALL_MS_MAX, WallMs};
 use crate::codec;
 use crate::error::Error;
-use crate::request::{Configure, Limits, Request, State, Verb, parse};
+use crate::request::{Configure, Limits, Request, Verb, parse};
+use crate::words::state::State;
+use crate::words::time::{MOMENT_MAX, Now, WALL_MS_MAX, WallMs};
 
 /// The orders.
 const IDS: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];

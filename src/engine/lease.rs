@@ -11,9 +11,10 @@ use super::effect::{AfterTry, Bytes, Effect, Ended, LeaseKind};
 use super::outcome::{Decision, Outcome};
 use super::queue::Queue;
 use super::settings::Setting;
-use super::time::Now;
 use crate::error::Error;
-use crate::request::{Break, Lock, State, Unlock};
+use crate::request::{Break, Lock, Unlock};
+use crate::words::state::State;
+use crate::words::time::Now;
 
 impl Queue {
     /// Decides `ORDER.LOCK`. `queued`: other clients wait for this lock already,

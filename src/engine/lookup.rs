@@ -8,13 +8,13 @@
 //! wait for memory together.
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::hint::black_box;
-use std::sync::OnceLock;
 
-use super::index::Index;
-use super::slab::{NIL, allocated};
-use super::store::Rows;
+use super::hash::hash_of_id;
+use super::rows::Rows;
+use super::tables::NIL;
+use super::tables::index::Index;
+use super::tables::memory::allocated;
 
 /// So many ids are looked up ahead at a time: more misses than a processor has in
 /// flight, and few enough that what they brought is still there when it is used.
@@ -22,24 +22,6 @@ pub const AHEAD_MAX: usize = 64;
 
 /// The longest id that is remembered.
 const RECENT_BYTES: usize = 40;
-
-/// Keys of the hash of ids, the same for all queues of a process: a small queue
-/// has no room for its own. Once an id was hashed they stay as they are.
-static KEYS: OnceLock<Option<RandomState>> = OnceLock::new();
-
-/// Has ids hashed with these keys, which must be secret: ids come from outside.
-/// To be called once, before anything else; false if it is too late.
-pub fn hash_with(keys: RandomState) -> bool {
-    KEYS.set(Some(keys)).is_ok()
-}
-
-/// The hash of an id; with keys that everybody knows if none were given.
-pub fn hash_of_id(id: &[u8]) -> u64 {
-    match KEYS.get_or_init(|| None) {
-        Some(keys) => keys.hash_one(id),
-        None => BuildHasherDefault::<DefaultHasher>::default().hash_one(id),
-    }
-}
 
 /// What is believed to be found under an id.
 #[derive(Clone, Copy, Debug)]
@@ -262,9 +244,9 @@ impl Lookup {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::slab::testing::Run;
     use super::super::store::Store;
     use super::*;
+    use crate::testing::Run;
 
     /// An id of this number, some of them too long to be remembered.
     fn id_of(number: u64) -> Vec<u8> {

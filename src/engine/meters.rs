@@ -1,9 +1,9 @@
 //! What a queue counts: totals and times since its key lives in this process.
 //! Not ground state: neither saved nor replicated nor digested.
 
-use super::histogram::Histogram;
-use super::lazy::Blank;
 use super::queue::Queue;
+use super::tables::histogram::Histogram;
+use super::tables::lazy::Blank;
 
 /// Totals and times of a queue, or of all queues together.
 #[derive(Clone, Debug, Default)]

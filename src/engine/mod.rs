@@ -1,7 +1,7 @@
 //! The pure core: the value under one key, and every rule of the product.
 //!
 //! It knows nothing of Redis, reads no clock and no random source, and contains
-//! no `unsafe`. Time comes in as a [`time::Now`], what is to be done goes out as
+//! no `unsafe`. Time comes in as a [`Now`](crate::words::time::Now), what is to be done goes out as
 //! data: a [`outcome::Decision`] with an [`effect::Effect`], events, wake times.
 //! So everything here runs under plain `cargo test`.
 //!
@@ -42,25 +42,22 @@
 //! | `apply` | carrying an effect out |
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
-//! | `store`, `record`, `status`, `ending` | the records and what they are made of |
-//! | `lookup` | from an id to its record, one or many at a time |
-//! | `wheel`, `fifo`, `index`, `slab`, `arena` | data structures over 32-bit handles |
+//! | `store` | the records of a queue: made, found, changed and removed |
+//! | `rows`, `record`, `status`, `ending` | what a record is made of, and its state at a moment |
+//! | `views` | the records as the wheels see them |
+//! | `lookup`, `hash` | from an id to its record, one or many at a time |
+//! | `tables` | data structures over 32-bit handles: slab, arena, index, wheel, lists |
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
-//! | `lazy` | parts that are made when they are needed |
-//! | `effect`, `outcome`, `time`, `number`, `settings`, `meters`, `histogram` | words |
+//! | `effect`, `outcome`, `number`, `settings`, `meters` | words |
 
 pub mod apply;
-pub mod arena;
 pub mod compact;
 pub mod control;
 pub mod decide;
 pub mod effect;
 pub mod ending;
-pub mod fifo;
-pub mod histogram;
-pub mod index;
-pub mod lazy;
+pub mod hash;
 pub mod lease;
 pub mod lookup;
 pub mod meters;
@@ -69,14 +66,14 @@ pub mod number;
 pub mod outcome;
 pub mod queue;
 pub mod record;
+pub mod rows;
 pub mod save;
 pub mod settings;
-pub mod slab;
 pub mod status;
 pub mod store;
-pub mod time;
+pub mod tables;
 pub mod view;
-pub mod wheel;
+pub mod views;
 
 #[cfg(test)]
 mod agree;

@@ -43,16 +43,18 @@ use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::{Duty, Queue};
 use super::record::Place;
 use super::settings::{Defaults, Setting};
-use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WallMs};
+use super::tables::wheel::{Filed, Wheel};
 use super::view::{OrderView, StatValue};
-use super::wheel::{Filed, Wheel};
+use super::views::{by_deadline, by_keep, by_lease};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, State, Unlock, When,
+    Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
 };
+use crate::testing::mix;
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 // ------------------------------------------------- invariants of the structures
 
@@ -107,13 +109,13 @@ impl Queue {
             assert_eq!(places.get(&i), Some(&place), "record {i}");
             met += 1;
         };
-        check_wheel(&self.deadlines, &SeeDeadline(rows), |i| {
+        check_wheel(&self.deadlines, &by_deadline(rows), |i| {
             stands(i, Place::Deadlines);
         });
-        check_wheel(&self.busy.leases, &SeeLease(rows), |i| {
+        check_wheel(&self.busy.leases, &by_lease(rows), |i| {
             stands(i, Place::Leases);
         });
-        check_wheel(&self.busy.keeps, &SeeKeep(rows), |i| {
+        check_wheel(&self.busy.keeps, &by_keep(rows), |i| {
             stands(i, Place::Keeps);
         });
         for (list, place) in [
@@ -194,17 +196,13 @@ pub(super) fn loaded(queue: &Queue, now: &Now, defaults: &Defaults) -> Queue {
 
 // ------------------------------------------------------------------------- dice
 
-/// splitmix64.
+/// A seeded generator.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
     /// The next number.
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(&mut self.0)
     }
 
     /// A number below `end`.

@@ -12,8 +12,8 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::lazy::Blank;
-use super::slab::allocated;
+use super::tables::lazy::Blank;
+use super::tables::memory::allocated;
 
 /// So many notices there are at most; of more, the world is not told. On a replica
 /// nobody fetches them, so there must be a limit.
@@ -121,8 +121,8 @@ mod tests {
     use std::cmp::Ordering;
     use std::collections::VecDeque;
 
-    use super::super::slab::testing::Run;
     use super::*;
+    use crate::testing::Run;
 
     thread_local! {
         /// How many ids were looked at.

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::effect::{Bytes, Effect};
-use crate::request::State;
+use crate::words::state::State;
 
 /// The first word of a reply. [`Outcome::Ok`] if and only if it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

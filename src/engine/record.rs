@@ -25,8 +25,10 @@
 use std::sync::Arc;
 
 use super::effect::LeaseKind;
-use super::slab::{NIL, Vacant, allocated};
-use super::time::{MOMENT_MAX, MonoMs, Now, WallMs};
+use super::tables::NIL;
+use super::tables::memory::allocated;
+use super::tables::slab::Vacant;
+use crate::words::time::{MOMENT_MAX, MonoMs, Now, WallMs};
 
 /// The 48-bit value for "no time".
 const TIME_NONE: u64 = MOMENT_MAX + 1;

@@ -9,12 +9,12 @@
 use super::effect::{
     Bytes, Effect, Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
-use super::fifo::Linked;
 use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
 use super::record::Phase;
-use super::slab::NIL;
-use super::store::{SeeDeadline, SeeKeep, SeeLease};
+use super::tables::NIL;
+use super::tables::list::Links;
+use super::views::{by_deadline, by_keep, by_lease};
 
 impl Queue {
     /// Gives each effect that rebuilds this queue to `sink`, until that returns
@@ -68,11 +68,11 @@ impl Queue {
             }
         }
         self.deadlines
-            .for_each_in_order(&SeeDeadline(rows), &mut save);
+            .for_each_in_order(&by_deadline(rows), &mut save);
         self.busy
             .leases
-            .for_each_in_order(&SeeLease(rows), &mut save);
-        self.busy.keeps.for_each_in_order(&SeeKeep(rows), &mut save);
+            .for_each_in_order(&by_lease(rows), &mut save);
+        self.busy.keeps.for_each_in_order(&by_keep(rows), &mut save);
         save_batch(&mut batch);
     }
 

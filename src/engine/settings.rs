@@ -4,8 +4,9 @@
 //! record; no state depends on a setting. So changing one never changes an
 //! order that is already there.
 
-use super::slab::allocated;
-use crate::request::{STATUS_BYTES_MAX, decimal};
+use super::tables::memory::allocated;
+use crate::words::decimal;
+use crate::words::limits::STATUS_BYTES_MAX;
 
 /// A numeric setting of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +91,7 @@ impl Setting {
     /// The value that this text stands for: plain decimal, in the setting's range.
     pub fn value(self, text: &[u8]) -> Option<u64> {
         let (min, max) = self.range();
-        decimal(text).filter(|value| (min..=max).contains(value))
+        decimal::number(text).filter(|value| (min..=max).contains(value))
     }
 
     /// The setting of this name, in any case.

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::slab::allocated;
+use super::tables::memory::allocated;
 
 /// The code of a status that the record holds itself.
 pub const OWN: u16 = 0xFFF;

@@ -7,10 +7,12 @@ use super::meters::Meters;
 use super::queue::Queue;
 use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
-use super::slab::NIL;
-use super::store::{SeeDeadline, SeeKeep, SeeLease};
-use super::time::{Now, WallMs};
-use crate::request::{Scan, State, glob};
+use super::tables::NIL;
+use super::views::{by_deadline, by_keep, by_lease};
+use crate::request::Scan;
+use crate::words::glob;
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 /// How many records SCAN looks at for each one asked for.
 const SCAN_LOOKS: usize = 10;
@@ -151,7 +153,7 @@ impl Queue {
         let rows = &self.store.rows;
         let mut handles = Vec::new();
         self.deadlines
-            .first_n(&SeeDeadline(rows), now.wall_ms().0, count, &mut handles);
+            .first_n(&by_deadline(rows), now.wall_ms().0, count, &mut handles);
         handles
             .into_iter()
             .filter_map(|i| Some((rows.id(i).to_vec(), rows.get(i)?.deadline()?)))
@@ -209,9 +211,9 @@ impl Queue {
         let rows = &self.store.rows;
         let due = || {
             self.deadlines
-                .count_until(&SeeDeadline(rows), now.wall_ms().0)
+                .count_until(&by_deadline(rows), now.wall_ms().0)
         };
-        let forgotten = || self.busy.keeps.count_until(&SeeKeep(rows), now.wall_ms().0);
+        let forgotten = || self.busy.keeps.count_until(&by_keep(rows), now.wall_ms().0);
         match state {
             State::Missing => 0,
             State::Scheduled => self.deadlines.len().saturating_sub(due()) as u64,
@@ -233,14 +235,14 @@ impl Queue {
         let orders: u64 = counts.iter().map(|(_, count)| count).sum();
         let mut next = Vec::new();
         self.deadlines
-            .first_n(&SeeDeadline(rows), wall.0, 1, &mut next);
+            .first_n(&by_deadline(rows), wall.0, 1, &mut next);
         let next_deadline = next
             .first()
             .and_then(|i| rows.get(*i))
             .and_then(Record::deadline);
         let first_due = self
             .deadlines
-            .first_time(&SeeDeadline(rows))
+            .first_time(&by_deadline(rows))
             .filter(|first| *first <= wall.0)
             .map(WallMs);
         let fronts = [self.busy.drawn.front(), self.busy.returned.front()];
@@ -253,7 +255,7 @@ impl Queue {
         let behind = self
             .busy
             .leases
-            .first_time(&SeeLease(rows))
+            .first_time(&by_lease(rows))
             .map_or(0, |first| now.mono_ms().0.saturating_sub(first));
         let pause = self.busy.pause.as_ref().filter(|_| self.is_paused(now));
         let paused_ms = match pause {

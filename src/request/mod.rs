@@ -4,15 +4,12 @@
 //! every number and length before a key is opened; the engine decides on them.
 //! All byte strings borrow from the caller's arguments.
 
-pub mod glob;
 mod parse;
 
-pub use parse::{
-    BLOCK_MS_MAX, COUNT_MAX, ERROR_BYTES_MAX, FP_BYTES_MAX, ID_BYTES_MAX, Limits, OWNER_BYTES_MAX,
-    STATUS_BYTES_MAX, decimal, key_and_arity, parse,
-};
+pub use parse::{BLOCK_MS_MAX, COUNT_MAX, Limits, key_and_arity, parse};
 
-use crate::engine::time::WallMs;
+use crate::words::state::State;
+use crate::words::time::WallMs;
 
 /// A deadline as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +30,6 @@ pub struct Guard<'a> {
     pub if_rev: Option<u64>,
     /// The last grant must have this fence.
     pub fence: Option<u64>,
-}
-
-impl Guard<'_> {
-    /// Whether there is any condition.
-    pub fn is_some(&self) -> bool {
-        !self.from.is_empty() || self.if_rev.is_some() || self.fence.is_some()
-    }
 }
 
 /// Whether SCHEDULE may create, move, or both.
@@ -278,55 +268,6 @@ pub struct Purge<'a> {
     pub pattern: Option<&'a [u8]>,
     /// At most so many, 1 to 1000.
     pub count: u32,
-}
-
-/// The state words, as SCAN filters and replies name them. `Missing` is no
-/// record at all and is never listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// No record, or one that reads as none.
-    Missing,
-    /// Deadline ahead.
-    Scheduled,
-    /// Deadline passed, claimable.
-    Expired,
-    /// Under a live claim or lock.
-    Leased,
-    /// Handed back, waiting for its next try.
-    Retrying,
-    /// Given up: only an operator brings it back.
-    Dead,
-    /// Finished and kept for a while.
-    Finished,
-    /// A live lock on an id that has no deadline.
-    Reserved,
-}
-
-impl State {
-    /// Every state but `Missing`, in the order STATS lists them.
-    pub const LISTED: [Self; 7] = [
-        Self::Scheduled,
-        Self::Expired,
-        Self::Leased,
-        Self::Retrying,
-        Self::Dead,
-        Self::Finished,
-        Self::Reserved,
-    ];
-
-    /// The word on the wire.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Scheduled => "scheduled",
-            Self::Expired => "expired",
-            Self::Leased => "leased",
-            Self::Retrying => "retrying",
-            Self::Dead => "dead",
-            Self::Finished => "finished",
-            Self::Reserved => "reserved",
-        }
-    }
 }
 
 /// `ORDER.SCAN`.

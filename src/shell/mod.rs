@@ -28,7 +28,7 @@ use std::hash::RandomState;
 
 use redis_module::{Context, RedisString, Status};
 
-use crate::engine::lookup::hash_with;
+use crate::engine::hash::hash_with;
 use callbacks::{datatype, hooks, info};
 use commands::{acl, describe};
 use schedule::timer;

@@ -22,7 +22,6 @@ use std::ffi::CStr;
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::settings::Defaults;
-use crate::engine::time::Now;
 use crate::engine::{Announcement, Decision, Env, Event, Outcome, Queue};
 use crate::error::Error;
 use crate::shell::schedule::timer;
@@ -33,6 +32,7 @@ use crate::shell::server::reply::{self, LeaseAnswer};
 use crate::shell::server::value::{self, Found};
 use crate::shell::server::{clock, counters};
 use crate::shell::state::{events, fences, settings, waiters};
+use crate::words::time::Now;
 
 /// [`codec::VERSION`] as the argument of APPLY.
 pub(crate) const VERSION_TEXT: &CStr = c"2";

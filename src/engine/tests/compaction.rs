@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::slab::testing::Run;
-use super::super::slab::tight::MOVES_MAX;
+use super::super::tables::slab::tight::MOVES_MAX;
 use super::{Bench, digest};
+use crate::testing::Run;
 
 /// A bench for many orders.
 fn bench() -> Bench {

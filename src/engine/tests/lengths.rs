@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::effect::Base;
-use crate::engine::time::MOMENT_MAX;
 use crate::request::Renew;
+use crate::words::time::MOMENT_MAX;
 
 /// What is left of order `a`'s lease after `line` was granted, the wall clock was set
 /// by `step_ms`, and the queue was saved and loaded again.

@@ -2,6 +2,15 @@
 //! every conflict.
 
 use super::*;
+use crate::error::Excerpt;
+use crate::request::parse::arguments::unknown;
+use crate::request::{
+    Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
+    Purge, Renew, Scan, Schedule, SetStatus, When,
+};
+use crate::testing::mix;
+use crate::words::state::State;
+use crate::words::time::{WALL_MS_MAX, WallMs};
 
 /// Limits as the defaults of the settings have them.
 const LIMITS: Limits = Limits {
@@ -960,7 +969,7 @@ fn what_is_not_given_has_its_default() {
     let Ok(Request::Finish(finish)) = words(Verb::Finish, "id") else {
         panic!("FINISH")
     };
-    assert!(!finish.strict && !finish.create && !finish.guard.is_some());
+    assert!(!finish.strict && !finish.create && finish.guard == Guard::default());
     assert_eq!(
         (finish.status, finish.result, finish.keep_ms),
         (None, None, None)
@@ -1483,13 +1492,7 @@ fn no_arguments_whatever_do_harm() {
         .and_then(|steps| steps.parse().ok())
         .unwrap_or(200_000);
     let seed = state;
-    let mut random = |below: usize| {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % below as u64) as usize
-    };
+    let mut random = |below: usize| (mix(&mut state) % below as u64) as usize;
     let long = vec![b'9'; 70_000];
     let pool: Vec<&[u8]> = vec![
         b"EX",

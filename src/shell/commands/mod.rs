@@ -33,12 +33,13 @@ use redis_module::raw;
 use self::table::COMMANDS;
 use crate::engine::{Decision, Env, Queue};
 use crate::error::Error;
-use crate::request::{Request, Scan, Verb, glob, parse};
+use crate::request::{Request, Scan, Verb, parse};
 use crate::shell::server::api::{Ctx, Key, Mode, Name, OK, api, guarded};
 use crate::shell::server::value::{self, Found};
 use crate::shell::server::{clock, reply};
 use crate::shell::state::{settings, waiters};
 use crate::shell::write::{Call, perform};
+use crate::words::glob;
 
 /// More arguments than this are kept on the heap.
 const ARGS_INLINE: usize = 24;

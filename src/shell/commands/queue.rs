@@ -5,10 +5,11 @@ use crate::engine::control::Swept;
 use crate::engine::effect::Effect;
 use crate::engine::{Env, Queue};
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge, glob};
+use crate::request::{Configure, Pause, Purge};
 use crate::shell::server::reply;
 use crate::shell::state::settings;
 use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
+use crate::words::glob;
 
 /// Opens the queue, lets `decide` say what to do and answer, and does it.
 fn run<'a>(

@@ -3,7 +3,6 @@
 use super::Pass;
 use crate::engine::Queue;
 use crate::engine::effect::Effect;
-use crate::engine::time::Now;
 use crate::request::{Claim, Pick};
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::Row;
@@ -11,6 +10,7 @@ use crate::shell::server::{clock, counters, value};
 use crate::shell::state::settings;
 use crate::shell::state::waiters::{self, Reply, Want};
 use crate::shell::write::{self, call_apply};
+use crate::words::time::Now;
 
 /// Hands what is claimable to those who wait, first come first served. False if
 /// refused.

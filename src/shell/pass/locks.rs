@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use crate::engine::effect::{Bytes, Effect};
-use crate::engine::time::Now;
 use crate::engine::{Announcement, Outcome, Queue};
 use crate::error::Error;
 use crate::request::Lock;
@@ -16,6 +15,7 @@ use crate::shell::server::reply::LeaseAnswer;
 use crate::shell::server::{clock, counters, value};
 use crate::shell::state::waiters::{self, Reply, Turn, Want};
 use crate::shell::write;
+use crate::words::time::Now;
 
 /// What a look at a lock comes to for the first client in its line.
 enum Look {

@@ -30,7 +30,6 @@ mod locks;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
 use crate::shell::schedule::agenda::{Due, NEVER};
 use crate::shell::schedule::timer::{self, AGENDA};
@@ -41,6 +40,7 @@ use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{clock, counters, value};
 use crate::shell::state::{events, settings, waiters};
 use crate::shell::write::call_apply;
+use crate::words::time::Now;
 
 /// When refused work is tried again, milliseconds.
 const RETRY_MS: u64 = 10;

@@ -21,9 +21,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::store::{ByDeadline, SeeDeadline, Store};
-use crate::engine::time::WallMs;
-use crate::engine::wheel::Wheel;
+use crate::engine::store::Store;
+use crate::engine::tables::wheel::Wheel;
+use crate::engine::views::by_deadline;
+use crate::words::time::WallMs;
 
 /// The wake of a queue that has nothing to wait for.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -126,7 +127,7 @@ impl Book {
     fn set_wake(&mut self, i: u32, wake: u64) {
         let old = self.entry(i).map_or(NEVER, |entry| entry.wake);
         if old != NEVER {
-            self.wakes.remove(&mut ByDeadline(&mut self.store.rows), i);
+            self.wakes.remove(&mut by_deadline(&mut self.store.rows), i);
             if self.first == Some(old) {
                 self.first = None;
             }
@@ -141,14 +142,14 @@ impl Book {
             } else {
                 self.first.map(|first| first.min(wake))
             };
-            self.wakes.insert(&mut ByDeadline(&mut self.store.rows), i);
+            self.wakes.insert(&mut by_deadline(&mut self.store.rows), i);
         }
     }
 
     /// The earliest wake, [`NEVER`] if there is none.
     fn first_wake(&mut self) -> u64 {
         if self.first.is_none() {
-            self.first = self.wakes.first_time(&SeeDeadline(&self.store.rows));
+            self.first = self.wakes.first_time(&by_deadline(&self.store.rows));
         }
         self.first.unwrap_or(NEVER)
     }
@@ -288,7 +289,7 @@ impl Agenda {
             return;
         }
         let mut due = Vec::new();
-        let view = &mut ByDeadline(&mut book.store.rows);
+        let view = &mut by_deadline(&mut book.store.rows);
         book.wakes.take_due(view, now_ms, max, &mut due);
         book.first = None;
         for i in due {

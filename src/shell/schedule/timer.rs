@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use redis_module::raw;
 
-use crate::engine::time::Now;
 use crate::engine::{Duty, Queue};
 use crate::shell::schedule::agenda::{Agenda, Cursor, NEVER};
 use crate::shell::schedule::alarm;
@@ -35,6 +34,7 @@ use crate::shell::server::api::{Ctx, Detached, Level, guarded, log_text};
 use crate::shell::server::cell::{Shared, SharedCell};
 use crate::shell::server::{clock, counters, reaper};
 use crate::shell::state::{fences, settings, waiters};
+use crate::words::time::Now;
 
 /// A difference between the clocks' progress that counts as a step, microseconds.
 const STEP_US: u64 = 50_000;

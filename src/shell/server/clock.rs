@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use crate::engine::time::Now;
+use crate::words::time::Now;
 
 /// Both clocks.
 pub(crate) fn now() -> Now {

@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 
-use crate::engine::slab::free_pages_with;
+use crate::engine::tables::memory::free_pages_with;
 use crate::shell::server::api::guarded;
 
 /// Starts the reaper's thread, once while the module loads: the server ties its

@@ -8,11 +8,11 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use crate::engine::effect::LeaseKind;
-use crate::engine::time::{Now, WallMs};
 use crate::engine::{OrderView, Outcome, ScanRow, StatValue, Stats};
 use crate::error::Error;
-use crate::request::State;
 use crate::shell::server::api::{Ctx, flag};
+use crate::words::state::State;
+use crate::words::time::{Now, WallMs};
 
 /// One order handed to a closer, kept until a waiting client is woken.
 #[derive(Debug)]

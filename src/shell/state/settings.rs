@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use crate::engine::store::SECOND_BYTES_MAX;
 use crate::engine::{Defaults, Setting};
 use crate::request::Limits;
 use crate::shell::server::api::{Ctx, OK, api, guarded};
 use crate::shell::server::cell::{Shared, SharedCell};
+use crate::words::limits::SECOND_BYTES_MAX;
 
 /// A year in milliseconds: a longer time is a mistyped unit.
 const YEAR_MS: i64 = 31_536_000_000;

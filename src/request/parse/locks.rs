@@ -1,0 +1,66 @@
+//! Locks: LOCK, UNLOCK, BREAK.
+
+use super::arguments::{Rest, bytes, choose, once, unknown};
+use super::options::{BLOCK, EX, FP, MAX, PX};
+use super::{BLOCK_MS_MAX, Limits};
+use crate::error::Error;
+use crate::request::{Break, Lock};
+use crate::words::limits::{FP_BYTES_MAX, OWNER_BYTES_MAX};
+
+/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms]`
+pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error> {
+    let id = rest.id()?;
+    let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
+    let mut lease = None;
+    let mut reentrant = None;
+    let mut max_ms = None;
+    let mut fp = None;
+    let mut block_ms = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
+            MAX => once(
+                &mut max_ms,
+                "MAX",
+                rest.number("MAX", 1, limits.lease_ms_max)?,
+            )?,
+            FP => {
+                let value = rest.value("FP")?;
+                once(&mut fp, "FP", bytes("FP", value, 1, FP_BYTES_MAX as u64)?)?;
+            }
+            BLOCK => once(
+                &mut block_ms,
+                "BLOCK",
+                rest.number("BLOCK", 0, BLOCK_MS_MAX)?,
+            )?,
+            _ if word.eq_ignore_ascii_case(b"REENTRANT") => once(&mut reentrant, "REENTRANT", ())?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    let Some((_, lease_ms)) = lease else {
+        return Err(Error::Required { options: "EX, PX" });
+    };
+    Ok(Lock {
+        id,
+        owner,
+        lease_ms,
+        reentrant: reentrant.is_some(),
+        max_ms,
+        fp,
+        block_ms,
+    })
+}
+
+/// `queue id [fence]`
+pub(super) fn break_lease<'a>(rest: &mut Rest<'_, 'a>) -> Result<Break<'a>, Error> {
+    let id = rest.id()?;
+    let fence = if rest.args.is_empty() {
+        None
+    } else {
+        Some(rest.fence()?)
+    };
+    match rest.take() {
+        Some(word) => Err(unknown(word)),
+        None => Ok(Break { id, fence }),
+    }
+}

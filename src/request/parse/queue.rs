@@ -1,0 +1,141 @@
+//! The queue as a whole: CONFIG, PAUSE, REQUEUE, PURGE, NEXT, SCAN.
+
+use super::arguments::{Rest, bytes, number, once, unknown};
+use super::options::{COUNT, GET, MATCH, PX, REASON, RESET, SET, STATE, STATUS};
+use super::{SCAN_COUNT_DEFAULT, SWEEP_COUNT_DEFAULT};
+use crate::error::{Error, Excerpt};
+use crate::request::{Configure, Pause, Purge, Scan};
+use crate::words::limits::ERROR_BYTES_MAX;
+use crate::words::state::State;
+use crate::words::time::WALL_MS_MAX;
+
+/// `queue GET [name]`, `queue SET name value [name value …]` or `queue RESET [name]`
+pub(super) fn configure<'a>(rest: &mut Rest<'_, 'a>) -> Result<Configure<'a>, Error> {
+    let Some((word, action)) = rest.option() else {
+        return Err(Error::WrongArity {
+            command: rest.verb.command(),
+        });
+    };
+    let asked = match action {
+        GET => Configure::Get(rest.take()),
+        RESET => Configure::Reset(rest.take()),
+        SET => {
+            let mut pairs = Vec::new();
+            while let Some(name) = rest.take() {
+                let value = rest
+                    .take()
+                    .ok_or(Error::MissingValue { option: "SET name" })?;
+                if pairs.iter().any(|(other, _)| *other == name) {
+                    return Err(Error::GivenTwice { option: "SET name" });
+                }
+                pairs.push((name, value));
+            }
+            if pairs.is_empty() {
+                return Err(Error::MissingValue { option: "SET" });
+            }
+            Configure::Set(pairs)
+        }
+        _ => return Err(unknown(word)),
+    };
+    match rest.take() {
+        Some(word) => Err(unknown(word)),
+        None => Ok(asked),
+    }
+}
+
+/// `queue [PX ms] [REASON text]`
+pub(super) fn pause<'a>(rest: &mut Rest<'_, 'a>) -> Result<Pause<'a>, Error> {
+    let mut ms = None;
+    let mut reason = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            PX => once(&mut ms, "PX", rest.number("PX", 1, WALL_MS_MAX.0)?)?,
+            REASON => {
+                let value = rest.value("REASON")?;
+                once(
+                    &mut reason,
+                    "REASON",
+                    bytes("REASON", value, 0, ERROR_BYTES_MAX as u64)?,
+                )?;
+            }
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(Pause {
+        ms,
+        reason: reason.unwrap_or_default(),
+    })
+}
+
+/// `queue STATE s [STATUS s] [MATCH glob] [COUNT n]`
+pub(super) fn purge<'a>(rest: &mut Rest<'_, 'a>) -> Result<Purge<'a>, Error> {
+    let mut state = None;
+    let mut status = None;
+    let mut pattern = None;
+    let mut count = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            STATE => once(&mut state, "STATE", listed_state(rest.value("STATE")?)?)?,
+            STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
+            MATCH => once(&mut pattern, "MATCH", rest.pattern()?)?,
+            COUNT => once(&mut count, "COUNT", rest.count()?)?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    let Some(state) = state else {
+        return Err(Error::Required { options: "STATE" });
+    };
+    Ok(Purge {
+        state,
+        status,
+        pattern,
+        count: count.unwrap_or(SWEEP_COUNT_DEFAULT),
+    })
+}
+
+/// `queue [COUNT n]`: the count.
+pub(super) fn count(rest: &mut Rest<'_, '_>, default: u32) -> Result<u32, Error> {
+    let mut count = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            COUNT => once(&mut count, "COUNT", rest.count()?)?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(count.unwrap_or(default))
+}
+
+/// `queue cursor [STATE s] [STATUS s] [MATCH glob] [COUNT n]`
+pub(super) fn scan<'a>(rest: &mut Rest<'_, 'a>) -> Result<Scan<'a>, Error> {
+    let cursor = number("cursor", rest.positional()?, 0, u64::MAX)?;
+    let mut state = None;
+    let mut status = None;
+    let mut pattern = None;
+    let mut count = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            STATE => once(&mut state, "STATE", listed_state(rest.value("STATE")?)?)?,
+            STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
+            MATCH => once(&mut pattern, "MATCH", rest.pattern()?)?,
+            COUNT => once(&mut count, "COUNT", rest.count()?)?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(Scan {
+        cursor,
+        state,
+        status,
+        pattern,
+        count: count.unwrap_or(SCAN_COUNT_DEFAULT),
+    })
+}
+
+/// A state that SCAN can list, by its word.
+fn listed_state(word: &[u8]) -> Result<State, Error> {
+    State::LISTED
+        .into_iter()
+        .find(|state| word.eq_ignore_ascii_case(state.word().as_bytes()))
+        .ok_or_else(|| Error::UnknownState {
+            near: Excerpt::of(word),
+        })
+}

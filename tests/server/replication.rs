@@ -732,6 +732,13 @@ fn a_chained_replica_and_the_file_of_a_replica_hold_the_same() {
         before.expect_same(&Snapshot::of(&mut r, "q"), "a replica");
         assert_eq!([r.digest("q"), r.digest("w")], digests);
     }
+    // A replica begins its file anew after it has synchronized, by a child.
+    wait_until(SOON, "its file to be whole", || {
+        let mut r = last.client();
+        ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+            .iter()
+            .all(|field| r.info("persistence", field) == "0")
+    });
     *last.options_mut() = Options::new().aof();
     last.kill_and_restart();
     let mut r = last.client();

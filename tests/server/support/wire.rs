@@ -215,12 +215,9 @@ impl Form {
         }
     }
 
-    /// Adds a byte string.
-    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
-        let mut encoded = Vec::new();
-        bytes(value, &mut encoded);
-        self.0.push(Field::Raw(encoded));
-        self
+    /// Adds a byte string: a number, its length, and what it says.
+    pub(crate) fn bytes(self, value: &[u8]) -> Self {
+        self.number(value.len() as u64).raw(value)
     }
 
     /// Adds bytes as they are: variants, flags, what is not there.
@@ -235,16 +232,16 @@ impl Form {
         self.0.iter().filter(is_number).count()
     }
 
-    /// Its encoded form, number `forged.0` replaced by `forged.1`.
-    pub(crate) fn encode(&self, forged: Option<(usize, u64)>) -> Vec<u8> {
+    /// Its encoded form; each of `forged` is a number's place, and what is there instead.
+    pub(crate) fn encode(&self, forged: &[(usize, u64)]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut at = 0;
         for field in &self.0 {
             match field {
                 Field::Raw(raw) => out.extend_from_slice(raw),
                 Field::Number(value) => {
-                    let other = forged.filter(|(place, _)| *place == at);
-                    number(other.map_or(*value, |(_, other)| other), &mut out);
+                    let other = forged.iter().find(|(place, _)| *place == at);
+                    number(other.map_or(*value, |(_, other)| *other), &mut out);
                     at += 1;
                 }
             }

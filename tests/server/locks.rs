@@ -3155,9 +3155,21 @@ fn a_lock_that_was_waited_for_is_no_longer_than_was_asked_for() {
             .lease()
             .expect("OK");
         let lease = clients[waits].read().lease().expect("OK");
+        let told = Instant::now();
         assert!(
             (4000..=5000).contains(&lease.lease_ms),
             "round {round}: {lease:?}"
+        );
+        // Nor more than is left by the client's clock, at any part of a millisecond.
+        let part = Duration::from_micros(37 * (round as u64 % 54));
+        while told.elapsed() < part {
+            std::hint::spin_loop();
+        }
+        let passed = told.elapsed().as_millis() as i64;
+        let left = clients[waits].order("q", "1").int("lease_ms");
+        assert!(
+            left <= 5000 - passed,
+            "round {round}, {passed} ms after the grant: {left}"
         );
         assert!(lease.fence > fence);
         fence = lease.fence;
@@ -3167,30 +3179,44 @@ fn a_lock_that_was_waited_for_is_no_longer_than_was_asked_for() {
 
 #[test]
 fn renewals_do_not_pass_the_cap_of_a_lock() {
-    const ROUNDS: usize = 300;
+    const ROUNDS: i64 = 100;
+    const MAX_MS: i64 = 15;
     let server = Server::plain();
     let mut c = server.client();
     for round in 0..ROUNDS {
         let id = format!("{round}");
-        let fence = cmd!(c, "ORDER.LOCK", "q", id, "me", "PX", 1000, "MAX", 2000)
+        let fence = cmd!(c, "ORDER.LOCK", "q", id, "me", "PX", 10, "MAX", MAX_MS)
             .lease()
             .expect("OK")
             .fence;
         let granted = Instant::now();
-        // At any part of a millisecond.
-        for wait_us in [300, 1000 + 37 * (round as u64 % 27)] {
-            while granted.elapsed() < Duration::from_micros(wait_us) {
-                std::hint::spin_loop();
-            }
-            let passed = granted.elapsed().as_millis() as i64;
-            let lease = cmd!(c, "ORDER.RENEW", "q", id, fence, "PX", 60_000)
-                .lease()
-                .expect("OK");
+        // A lease counts from the next whole millisecond of the server's clock.
+        let left_us = || (MAX_MS + 1) * 1000 - granted.elapsed().as_micros() as i64;
+        let expect_within = |lease_ms: i64, left_us: i64| {
             assert!(
-                lease.lease_ms <= 2000 - passed,
-                "round {round}, {passed} ms after the grant: {lease:?}"
+                left_us > 0 && lease_ms <= (left_us / 1000).max(1),
+                "round {round}: {lease_ms} ms where {left_us} us may be left"
             );
+        };
+        // The last renewal comes at any part of the last millisecond, where one is said
+        // to be left; a second one after the cap would end it.
+        let last = MAX_MS * 1000 + 17 * round % 900;
+        while (granted.elapsed().as_micros() as i64) < last {
+            let left_us = left_us();
+            let lease = cmd!(c, "ORDER.RENEW", "q", id, fence, "PX", 60_000).lease();
+            if lease.outcome == "OK" {
+                expect_within(lease.lease_ms, left_us);
+            }
         }
+        loop {
+            let left_us = left_us();
+            // An id that nobody had scheduled goes with its lock.
+            let Some(order) = cmd!(c, "ORDER.GET", "q", id).get() else {
+                break;
+            };
+            expect_within(order.int("lease_ms"), left_us);
+        }
+        assert!(granted.elapsed() >= Duration::from_millis(MAX_MS as u64 - 1));
     }
     expect_healthy(&server);
 }

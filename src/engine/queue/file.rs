@@ -131,7 +131,7 @@ impl Queue {
             if by_deadline {
                 self.file_deadline(i, deadline);
             } else {
-                self.file_returned(i, now.wall_ms());
+                self.file_returned(i, now, now.wall_ms());
             }
         }
     }
@@ -170,9 +170,12 @@ impl Queue {
         self.hint_at(WallMs(0));
     }
 
-    /// Files a record that has been claimable since `since` by other ways than
-    /// its deadline.
-    fn file_returned(&mut self, i: u32, since: WallMs) {
+    /// Files a record that has been claimable since `since` by other ways than its
+    /// deadline; since now where that is still to come: the wall clock was set back since
+    /// it was written down, and what becomes claimable later is not to be handed out
+    /// before it.
+    fn file_returned(&mut self, i: u32, now: &Now, since: WallMs) {
+        let since = since.min(now.wall_ms());
         self.stand(i, Place::Returned);
         self.store.with_extra(i, |extra| extra.ready_at = since);
         self.busy.returned.push_back(&mut self.store.rows, i);
@@ -194,7 +197,7 @@ impl Queue {
             // It may be ahead again: the wall clock was set back meanwhile.
             match deadline.filter(|deadline| !deadline.is_due(now)) {
                 Some(deadline) => self.file_deadline(i, deadline),
-                None => self.file_returned(i, retry_at.max(deadline).unwrap_or_default()),
+                None => self.file_returned(i, now, retry_at.max(deadline).unwrap_or_default()),
             }
             return;
         };
@@ -219,7 +222,7 @@ impl Queue {
             self.hint_at(WallMs(0));
             return;
         } else {
-            self.file_returned(i, end);
+            self.file_returned(i, now, end);
         }
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_lapsed(true);

@@ -299,3 +299,38 @@ fn a_lease_that_a_client_tells_of_is_within_the_limits() {
         }
     }
 }
+
+#[test]
+fn an_order_has_not_been_claimable_since_a_moment_to_come() {
+    // A lease that was granted while the clock stood ahead ends by its length. Its end as
+    // it is stored lies hours ahead of the clock then: an order that becomes claimable
+    // later would be handed out before it.
+    let rows: &[&[&str]] = &[
+        &["CLAIM me PX 100"],
+        &["CLAIM me PX 5000", "NACK first $first DELAY 100"],
+    ];
+    for lines in rows {
+        for loads in [false, true] {
+            let mut bench = Bench::new(false);
+            bench.run("SCHEDULE first PX 0");
+            bench.run("wall +7200000");
+            for line in *lines {
+                bench.run(line);
+            }
+            bench.run("wall -7200000");
+            if loads {
+                bench.run("reload");
+            }
+            bench.until(150.0);
+            bench.advance();
+            bench.until(300.0);
+            bench.run("SCHEDULE second PX 0");
+            bench.until(400.0);
+            assert_eq!(
+                bench.run("CLAIM me PX 100 COUNT 2"),
+                "first#2 second#1",
+                "{lines:?}, loads: {loads}"
+            );
+        }
+    }
+}

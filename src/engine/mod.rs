@@ -11,29 +11,7 @@
 //! now ─────► queue.advance, announce, due_forget
 //! ```
 //!
-//! # Where the time goes
-//! Instructions within redis-server 7.0.15 a command, by callgrind (20 000 orders,
-//! so without most cache misses; release build):
-//!
-//! | | SCHEDULE | FINISH | CLAIM and MACK of 100, an order |
-//! |---|---|---|---|
-//! | all | 18.1 k | 17.3 k | 11.3 k |
-//! | the server: reading the command, its arguments, calling us | 5.4 k | 5.1 k | 1.3 k |
-//! | the server: the reply's fields | 2.9 k | 2.4 k | 2.7 k |
-//! | the server: `RM_Replicate`, half of it to find ORDER.APPLY by name | 3.2 k | 3.0 k | 0.1 k |
-//! | `apply`: index, wheel, lists, arena | 2.5 k | 2.4 k | 3.5 k |
-//! | the rest of ours: `parse`, `decide`, `codec`, lookup, view | 4.1 k | 4.4 k | 3.7 k |
-//!
-//! A ZADD takes 7.8 k in all. What is ours to win there is small by now, and
-//! more orders cost time, not instructions: at a million a command waits for some
-//! three lines of memory one after the other - index line, record, id - and for the
-//! neighbours in the wheel's list at once with the id. A new id waits for the first
-//! of them alone. That is why a bucket is one cache line
-//! (`index`), why a batch is looked ahead (`lookup`), why the wheel's lists are read
-//! from both ends and several at once (`wheel`), and why SCHEDULE takes no longer at
-//! ten million orders than at a million, where ZADD takes twice as long.
-//! What is left of it is a CLAIM from among hundreds that are due in one millisecond:
-//! they are one list, each record of which says where the next one is.
+//! Where the time goes is measured in `docs/benchmarks.md`.
 //!
 //! # The rooms
 //! | room | what is in it |

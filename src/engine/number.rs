@@ -2,8 +2,8 @@
 //!
 //! A fence is the number of a lease grant, a rev the number of an order's last
 //! write. Both are microseconds since the Unix epoch where the clock allows it
-//! and larger where it does not, so they only grow, also over restarts, and stay
-//! below 2^53: exact in Lua, PHP and JavaScript.
+//! and larger where it does not, so they only grow, also over restarts. They end at
+//! [`NUMBER_END`], below the 2^53 up to which Lua, PHP and JavaScript count exactly.
 
 /// Numbers at or above this are malformed: 2^52 µs is the year 2112, and
 /// everything below 2^53 is exact in a double.

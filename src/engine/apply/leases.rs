@@ -23,6 +23,18 @@ pub(super) struct GrantTimes {
     pub(super) cap: WallMs,
 }
 
+impl GrantTimes {
+    /// Those of a grant that is made at `since`.
+    const fn new(since: WallMs, end: WallMs, cap: WallMs) -> Self {
+        Self {
+            made: since,
+            since,
+            end,
+            cap,
+        }
+    }
+}
+
 impl Queue {
     /// The most that may be left of a lease, milliseconds. Here and now the decision has
     /// seen to it.
@@ -92,12 +104,7 @@ impl Queue {
             return false;
         };
         let owner = owner.shared();
-        let times = GrantTimes {
-            made: *since,
-            since: *since,
-            end: *end,
-            cap: *cap,
-        };
+        let times = GrantTimes::new(*since, *end, *cap);
         let mut all = true;
         let mut has_name = true;
         for granted in grants {
@@ -140,12 +147,7 @@ impl Queue {
             self.taken_open(id)
         };
         let Some(i) = found else { return false };
-        let times = GrantTimes {
-            made: *since,
-            since: *since,
-            end: *end,
-            cap: *cap,
-        };
+        let times = GrantTimes::new(*since, *end, *cap);
         let owner = owner.shared();
         let grant = self.grant(now, source, LeaseKind::Lock, owner, *fence, times);
         self.store.with_extra(i, |extra| {

@@ -1,7 +1,9 @@
-//! Carrying effects out. Total: an effect for a record that is not there
-//! changes nothing and says so, one whose bytes find no room is carried out without, it is never an error, because the stream it came
-//! in must go on. A primary applies what it decided, replicas and loaders what
-//! they are told; all end with equal ground state.
+//! Carrying effects out.
+//!
+//! It never fails, because the stream that an effect came in must go on. An effect for
+//! a record that is not there changes nothing and says so. One whose bytes find no room
+//! is carried out without them, and says so too. A primary applies what it decided,
+//! replicas and loaders what they are told; all end with equal ground state.
 
 mod leases;
 mod orders;
@@ -44,8 +46,9 @@ fn boxed(bytes: &Bytes<'_>) -> Box<[u8]> {
 }
 
 impl Queue {
-    /// Carries an effect out and notes the events that it raises. Returns false
-    /// if it named a record that is not there, or there was no room for its bytes. O(1) for each record named.
+    /// Carries an effect out and notes the events that it raises. Returns false if it
+    /// named a record that is not there, or there was no room for its bytes. O(1) for
+    /// each record named.
     pub fn apply<'e>(
         &mut self,
         now: &Now,

@@ -168,14 +168,14 @@ pub(crate) struct Done<'e> {
     pub(crate) events: Vec<Event<'e>>,
 }
 
-/// Lets a decision be made with what the server brings to it.
-pub(crate) fn decide<R>(now: Now, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
-    let defaults = settings::defaults();
+/// Lets a decision be made with what the server brings to it. Who decides many hands in
+/// the same `defaults`: to read them is a copy.
+pub(crate) fn decide<R>(now: Now, defaults: &Defaults, body: impl FnOnce(&mut Env<'_>) -> R) -> R {
     fences::with(|numbers| {
         body(&mut Env {
             now,
             numbers,
-            defaults: &defaults,
+            defaults,
         })
     })
 }
@@ -190,7 +190,7 @@ pub(crate) fn perform<'a>(
     let Some(queue) = target.queue_or_refuse(call) else {
         return;
     };
-    let decision = match decide(call.now, |env| decision(queue, env)) {
+    let decision = match decide(call.now, &settings::defaults(), |env| decision(queue, env)) {
         Ok(decision) => decision,
         Err(error) => return reply::error(call.ctx, &error),
     };

@@ -5,6 +5,7 @@ use crate::request::{Ack, Claim, Mack, Pick};
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Mode, flag};
 use crate::shell::server::{reply, value};
+use crate::shell::state::settings;
 use crate::shell::state::waiters::{self, Wait, Want};
 use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
 
@@ -22,6 +23,7 @@ pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
         result: None,
         keep_ms: ask.keep_ms,
     };
+    let defaults = settings::defaults();
     let mut done = Done::default();
     let mut outcomes = Vec::with_capacity(ask.pairs.len());
     let mut failed = None;
@@ -31,7 +33,7 @@ pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
             queue.look_ahead(ahead);
         }
         (one.id, one.fence) = (id, *fence);
-        let decided = write::decide(call.now, |env| queue.decide_ack(env, &one));
+        let decided = write::decide(call.now, &defaults, |env| queue.decide_ack(env, &one));
         let carried = decided.and_then(|decision| {
             write::note(queue, decision.outcome);
             if let Some(effect) = &decision.effect {
@@ -75,7 +77,9 @@ pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
     // Who would wait does not pass by those who wait already.
     if block.is_none() || waiters::first(db, name.bytes()).is_none() {
         queue.advance(&call.now, &mut call.budget());
-        let claimed = match write::decide(call.now, |env| queue.decide_claim(env, ask)) {
+        let claimed = match write::decide(call.now, &settings::defaults(), |env| {
+            queue.decide_claim(env, ask)
+        }) {
             Ok(claimed) => claimed,
             Err(error) => return reply::error(ctx, &error),
         };

@@ -21,7 +21,7 @@ fn run<'a>(
     let Some(queue) = target.queue_or_refuse(call) else {
         return;
     };
-    let effects = match write::decide(call.now, |env| decide(queue, env)) {
+    let effects = match write::decide(call.now, &settings::defaults(), |env| decide(queue, env)) {
         Ok(effects) => effects,
         Err(error) => return reply::error(call.ctx, &error),
     };

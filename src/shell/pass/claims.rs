@@ -39,7 +39,7 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         };
         let granted = value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.advance(&pass.now, &mut || pass.more());
-            let claimed = write::decide(pass.now, |env| queue.decide_claim(env, &ask));
+            let claimed = write::decide(pass.now, &defaults, |env| queue.decide_claim(env, &ask));
             // Numbers used up: nothing changes soon, so not every millisecond.
             let Ok(mut claimed) = claimed else {
                 return Some(None);

@@ -13,6 +13,7 @@ use crate::request::Lock;
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::LeaseAnswer;
 use crate::shell::server::{clock, counters, value};
+use crate::shell::state::settings;
 use crate::shell::state::waiters::{self, Reply, Turn, Want};
 use crate::shell::write;
 use crate::words::time::Now;
@@ -138,7 +139,9 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             fp: fp.as_deref(),
             block_ms: None,
         };
-        let decision = write::decide(*now, |env| queue.decide_lock(env, &ask, false))?;
+        let decision = write::decide(*now, &settings::defaults(), |env| {
+            queue.decide_lock(env, &ask, false)
+        })?;
         Ok::<_, Error>(match (decision.outcome, decision.effect) {
             (outcome, Some(effect)) => {
                 let effect = own(effect);

@@ -14,6 +14,10 @@
 //! of ours for the same key. Nothing is borrowed any more, and what they do is
 //! replicated after what was done here.
 //!
+//! [`perform`] is that way, and every command that writes goes it: one on an order, one on
+//! many, CLAIM, those on a queue as a whole, and ORDER.APPLY. What they differ in is what
+//! they do with the [`Write`] in its middle.
+//!
 //! A pass decides by itself, but writes like everybody else: by `ORDER.APPLY` through
 //! the server ([`call_apply`]), whose checks count for it too.
 
@@ -119,7 +123,7 @@ impl Call<'_> {
 
 /// What a writing command found under its key: the open key, and a queue of its
 /// own where there was none.
-pub(crate) struct Target {
+struct Target {
     /// The key, open for writing.
     key: Key,
     /// The queue to be stored if it does not stay empty.
@@ -128,7 +132,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// Opens the key of a command.
-    pub(crate) fn open(call: &Call<'_>) -> Self {
+    fn open(call: &Call<'_>) -> Self {
         Self {
             key: Key::open(call.ctx, call.name, Mode::Write),
             fresh: None,
@@ -137,35 +141,149 @@ impl Target {
 
     /// The queue: the one that is there or a fresh one; an error for a key of another
     /// type.
-    pub(crate) fn queue(&mut self) -> Result<&mut Queue, Error> {
+    fn queue(&mut self) -> Result<&mut Queue, Error> {
         match value::look(&mut self.key) {
             Found::Queue(queue) => Ok(queue),
             Found::Missing => Ok(self.fresh.get_or_insert_default()),
             Found::Other => Err(Error::WrongType),
         }
     }
-
-    /// The same; a key of another type is answered with the error.
-    pub(crate) fn queue_or_refuse(&mut self, call: &Call<'_>) -> Option<&mut Queue> {
-        match self.queue() {
-            Ok(queue) => Some(queue),
-            Err(error) => {
-                reply::error(call.ctx, &error);
-                None
-            }
-        }
-    }
 }
 
 /// What a command has done, to be told to the world.
 #[derive(Default)]
-pub(crate) struct Done<'e> {
-    /// The effects, encoded.
-    pub(crate) blob: Vec<u8>,
+struct Done<'e> {
+    /// The effects, encoded; empty where the command replicates as it came.
+    blob: Vec<u8>,
+    /// It came as effects, and replicates as it came.
+    verbatim: bool,
     /// What time had brought before and nobody was told of.
-    pub(crate) announcements: Vec<Announcement>,
+    announcements: Vec<Announcement>,
     /// The events of the effects.
-    pub(crate) events: Vec<Event<'e>>,
+    events: Vec<Event<'e>>,
+}
+
+/// A write that is going on: the queue, and what has been done to it so far.
+pub(crate) struct Write<'w, 'e> {
+    /// The call it is for.
+    call: &'w Call<'e>,
+    /// The queue.
+    pub(crate) queue: &'w mut Queue,
+    /// The server's defaults, read once: to read them is a copy.
+    defaults: &'w Defaults,
+    /// What has been done.
+    done: &'w mut Done<'e>,
+}
+
+impl<'e> Write<'_, 'e> {
+    /// Lets a decision be made with what the server brings to it.
+    pub(crate) fn decide<R>(&mut self, body: impl FnOnce(&mut Queue, &mut Env<'_>) -> R) -> R {
+        decide(self.call.now, self.defaults, |env| body(self.queue, env))
+    }
+
+    /// Decides one request on an order, counts the answer and does what follows from it.
+    /// An error changes nothing.
+    pub(crate) fn settle(
+        &mut self,
+        decision: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'e>, Error>,
+    ) -> Result<Decision<'e>, Error> {
+        let decision = self.decide(|queue, env| decision(queue, env))?;
+        self.queue.note(decision.outcome);
+        if decision.outcome == Outcome::Stale {
+            counters::STALE.add(1);
+        }
+        if let Some(effect) = &decision.effect {
+            self.carry_out(effect)?;
+        }
+        Ok(decision)
+    }
+
+    /// Applies one effect and notes what is to be told of it. It is encoded first: what
+    /// could not be read back is refused, and nothing is done.
+    pub(crate) fn carry_out(&mut self, effect: &Effect<'e>) -> Result<(), Error> {
+        let Call { db, name, now, .. } = *self.call;
+        if self.done.blob.capacity() == 0 {
+            self.done.blob = take_blob();
+        }
+        codec::encode(effect, &mut self.done.blob)?;
+        if let Effect::Finish {
+            id,
+            status,
+            result,
+            keep_end: None,
+            ..
+        } = effect
+            && waiters::lock_waiting(db, name.bytes(), id)
+        {
+            let old = self.queue.view(&now, id).map(|view| view.status.to_vec());
+            let status = status.as_deref().or(old.as_deref()).unwrap_or_default();
+            let answer = LeaseAnswer::finished(status, result.as_deref());
+            waiters::finished(db, name.bytes(), id, &answer);
+        }
+        let lapses = self.queue.lapses_before(&now, effect);
+        self.announce(lapses);
+        let events = &mut self.done.events;
+        apply_counted(&now, self.queue, effect, None, events);
+        effect.each_id(&mut |id| waiters::changed(db, name.bytes(), id));
+        Ok(())
+    }
+
+    /// Applies one effect that came as such: the command that brought it replicates as
+    /// it came. With `limits` no lease of it passes them.
+    pub(crate) fn carry_out_told(&mut self, effect: &Effect<'e>, limits: Option<&Defaults>) {
+        self.done.verbatim = true;
+        let events = &mut self.done.events;
+        apply_counted(&self.call.now, self.queue, effect, limits, events);
+    }
+
+    /// The same for one that comes back from a file: what has fallen due since it was
+    /// written goes by its deadline, not by when its effect is read.
+    pub(crate) fn replay(&mut self, effect: &Effect<'e>) {
+        self.done.verbatim = true;
+        if !self.queue.replay(&self.call.now, effect, self.defaults) {
+            counters::APPLY_MISMATCH.add(1);
+        }
+    }
+
+    /// What is published before the events of the effects.
+    pub(crate) fn announce(&mut self, mut announcements: Vec<Announcement>) {
+        self.done.announcements.append(&mut announcements);
+    }
+}
+
+/// A write, from opening the key to telling the world: `body` decides, carries out and
+/// replies. Its error is the reply, and so is that of a key of another type; what was
+/// done before it stays done.
+pub(crate) fn perform<'e>(
+    call: &Call<'e>,
+    body: impl FnOnce(&mut Write<'_, 'e>) -> Result<(), Error>,
+) {
+    if let Err(error) = perform_or(call, body) {
+        reply::error(call.ctx, &error);
+    }
+}
+
+/// As [`perform`]; the error is the caller's to reply. Nothing was done then.
+pub(crate) fn perform_or<'e>(
+    call: &Call<'e>,
+    body: impl FnOnce(&mut Write<'_, 'e>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut target = Target::open(call);
+    let mut done = Done::default();
+    let ended = body(&mut Write {
+        call,
+        queue: target.queue()?,
+        defaults: &settings::defaults(),
+        done: &mut done,
+    });
+    if done.blob.is_empty() && !done.verbatim {
+        return ended;
+    }
+    if let Err(error) = ended {
+        reply::error(call.ctx, &error);
+    }
+    conclude(call, target, done);
+    Ok(())
 }
 
 /// Lets a decision be made with what the server brings to it. Who decides many hands in
@@ -180,77 +298,9 @@ pub(crate) fn decide<R>(now: Now, defaults: &Defaults, body: impl FnOnce(&mut En
     })
 }
 
-/// Decides, applies, replies, and performs the rest.
-pub(crate) fn perform<'a>(
-    call: &Call<'a>,
-    decision: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
-    answer: impl FnOnce(&mut Queue, &Decision<'a>),
-) {
-    let mut target = Target::open(call);
-    let Some(queue) = target.queue_or_refuse(call) else {
-        return;
-    };
-    let decision = match decide(call.now, &settings::defaults(), |env| decision(queue, env)) {
-        Ok(decision) => decision,
-        Err(error) => return reply::error(call.ctx, &error),
-    };
-    note(queue, decision.outcome);
-    let mut done = Done::default();
-    if let Some(effect) = &decision.effect
-        && let Err(error) = carry_out(call, queue, effect, &mut done)
-    {
-        return reply::error(call.ctx, &error);
-    }
-    answer(queue, &decision);
-    if decision.effect.is_some() {
-        conclude(call, target, done, call_replicates);
-    }
-}
-
-/// Counts an answer.
-pub(crate) fn note(queue: &mut Queue, outcome: Outcome) {
-    queue.note(outcome);
-    if outcome == Outcome::Stale {
-        counters::STALE.add(1);
-    }
-}
-
-/// Applies one effect and notes what is to be told of it. It is encoded first: what
-/// could not be read back is refused, and nothing is done.
-pub(crate) fn carry_out<'e>(
-    call: &Call<'_>,
-    queue: &mut Queue,
-    effect: &Effect<'e>,
-    done: &mut Done<'e>,
-) -> Result<(), Error> {
-    if done.blob.capacity() == 0 {
-        done.blob = take_blob();
-    }
-    codec::encode(effect, &mut done.blob)?;
-    if let Effect::Finish {
-        id,
-        status,
-        result,
-        keep_end: None,
-        ..
-    } = effect
-        && waiters::lock_waiting(call.db, call.name.bytes(), id)
-    {
-        let old = queue.view(&call.now, id).map(|view| view.status.to_vec());
-        let status = status.as_deref().or(old.as_deref()).unwrap_or_default();
-        let answer = LeaseAnswer::finished(status, result.as_deref());
-        waiters::finished(call.db, call.name.bytes(), id, &answer);
-    }
-    done.announcements
-        .extend(queue.lapses_before(&call.now, effect));
-    apply_counted(&call.now, queue, effect, None, &mut done.events);
-    effect.each_id(&mut |id| waiters::changed(call.db, call.name.bytes(), id));
-    Ok(())
-}
-
 /// Applies one effect, and counts what no event tells of. With `limits` no lease of it
 /// passes them.
-pub(crate) fn apply_counted<'e>(
+fn apply_counted<'e>(
     now: &Now,
     queue: &mut Queue,
     effect: &Effect<'e>,
@@ -268,19 +318,9 @@ pub(crate) fn apply_counted<'e>(
     counters::DEAD_DROPPED.add(queue.dead_dropped().saturating_sub(dropped));
 }
 
-/// How what was done reaches replicas and AOF: as an APPLY of its effects.
-pub(crate) fn call_replicates(call: &Call<'_>, blob: &[u8]) {
-    call.ctx.replicate_apply(call.name, VERSION_TEXT, blob);
-}
-
 /// Everything that follows the reply: steps 3 to 6 of the module's text. Has a
 /// guard of its own, so that no second reply is written for a panic.
-pub(crate) fn conclude(
-    call: &Call<'_>,
-    target: Target,
-    done: Done<'_>,
-    replicate: fn(&Call<'_>, &[u8]),
-) {
+fn conclude(call: &Call<'_>, target: Target, done: Done<'_>) {
     guarded((), || {
         let Target { mut key, mut fresh } = target;
         let was_missing = fresh.is_some();
@@ -295,7 +335,12 @@ pub(crate) fn conclude(
             }
             empty
         };
-        replicate(call, &done.blob);
+        if done.verbatim {
+            call.ctx.replicate_verbatim();
+        } else {
+            call.ctx
+                .replicate_apply(call.name, VERSION_TEXT, &done.blob);
+        }
         let deleted = empty && !was_missing;
         if deleted {
             key.delete();
@@ -319,6 +364,8 @@ pub(crate) fn conclude(
         if deleted {
             call.ctx.notify(events::CLASS_GENERIC, c"del", call.name);
         }
-        give_back_blob(done.blob);
+        if !done.verbatim {
+            give_back_blob(done.blob);
+        }
     });
 }

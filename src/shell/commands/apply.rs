@@ -13,14 +13,10 @@ use crate::shell::server::api::{Ctx, flag, is_valkey, log_once_a_second};
 use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{counters, reply};
 use crate::shell::state::{fences, settings};
-use crate::shell::write::{self, Call, Done, Target, apply_counted, conclude};
+use crate::shell::write::{self, Call};
 
 /// When (monotonic) a refused APPLY was last logged.
 static REFUSED_AT: SharedCell<u64> = SharedCell::new(0);
-/// How an APPLY reaches them: as it came.
-fn call_replicates_itself(call: &Call<'_>, _blob: &[u8]) {
-    call.ctx.replicate_verbatim();
-}
 
 /// Whether a primary has decided what an APPLY carries; else a client sends it.
 fn is_decided(ctx: Ctx, ours: bool) -> bool {
@@ -46,55 +42,42 @@ pub(crate) fn refuse() {
 
 /// APPLY. An empty blob is a probe: everything is checked, nothing is done.
 pub(crate) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
+    if let Err(error) = carry_out(call, ask) {
+        refuse();
+        reply::error(call.ctx, &error);
+    }
+}
+
+/// The same; an error changes nothing.
+fn carry_out(call: &Call<'_>, ask: &Apply<'_>) -> Result<(), Error> {
     let ctx = call.ctx;
     // Once: what runs inside this APPLY is not ours any more.
     let ours = write::take_ours();
-    let is_ours = ours.is_some();
-    let announcements = ours.unwrap_or_default();
-    let decided = is_decided(ctx, is_ours);
+    let decided = is_decided(ctx, ours.is_some());
     if !decided && !settings::apply_from_clients() {
-        refuse();
-        return reply::error(ctx, &Error::ApplyNotAllowed);
+        return Err(Error::ApplyNotAllowed);
     }
-    let effects = match codec::decode(ask.version, ask.effects) {
-        Ok(effects) => effects,
-        Err(error) => {
-            refuse();
-            return reply::error(ctx, &error);
-        }
-    };
-    let mut target = Target::open(call);
-    let queue = match target.queue() {
-        Ok(queue) => queue,
-        Err(error) => {
-            refuse();
-            return reply::error(ctx, &error);
-        }
-    };
-    if effects.is_empty() {
-        return ctx.reply_simple(c"OK");
-    }
-    let mut done = Done {
-        announcements,
-        ..Done::default()
-    };
-    // From a file: what has fallen due since it was written goes by its deadline,
-    // not by when its effect is read.
+    let effects = codec::decode(ask.version, ask.effects)?;
     let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
     let defaults = settings::defaults();
     let limits = (!decided).then_some(&defaults);
-    for some in effects.chunks(AHEAD_MAX) {
-        queue.look_ahead_of(some);
-        for effect in some {
-            if !loading {
-                apply_counted(&call.now, queue, effect, limits, &mut done.events);
-            } else if !queue.replay(&call.now, effect, &defaults) {
-                counters::APPLY_MISMATCH.add(1);
+    write::perform_or(call, |write| {
+        if !effects.is_empty() {
+            write.announce(ours.unwrap_or_default());
+        }
+        for some in effects.chunks(AHEAD_MAX) {
+            write.queue.look_ahead_of(some);
+            for effect in some {
+                if loading {
+                    write.replay(effect);
+                } else {
+                    write.carry_out_told(effect, limits);
+                }
             }
         }
-    }
-    queue.end_look_ahead();
-    fences::learn(queue.floor(), call.now.wall_us);
-    ctx.reply_simple(c"OK");
-    conclude(call, target, done, call_replicates_itself);
+        write.queue.end_look_ahead();
+        fences::learn(write.queue.floor(), call.now.wall_us);
+        ctx.reply_simple(c"OK");
+        Ok(())
+    })
 }

@@ -1,63 +1,50 @@
 //! CLAIM and MACK: commands on many orders.
 
+use std::cell::Cell;
+
 use crate::engine::lookup::AHEAD_MAX;
+use crate::error::Error;
 use crate::request::{Ack, Claim, Mack, Pick};
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Mode, flag};
 use crate::shell::server::{reply, value};
-use crate::shell::state::settings;
 use crate::shell::state::waiters::{self, Wait, Want};
-use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
+use crate::shell::write::{Call, Write, perform};
 
 /// MACK: each pair as an ACK of its own, one effect blob for all.
 pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
-    let mut target = Target::open(call);
-    let Some(queue) = target.queue_or_refuse(call) else {
-        return;
-    };
+    let Mack {
+        pairs,
+        from,
+        status,
+        keep_ms,
+    } = ask;
     let mut one = Ack {
         id: b"",
         fence: 0,
-        from: ask.from,
-        status: ask.status,
+        from,
+        status,
         result: None,
-        keep_ms: ask.keep_ms,
+        keep_ms,
     };
-    let defaults = settings::defaults();
-    let mut done = Done::default();
-    let mut outcomes = Vec::with_capacity(ask.pairs.len());
-    let mut failed = None;
-    for (at, (id, fence)) in ask.pairs.iter().enumerate() {
-        if at.is_multiple_of(AHEAD_MAX) {
-            let ahead = ask.pairs.iter().skip(at).map(|(id, _)| *id);
-            queue.look_ahead(ahead);
-        }
-        (one.id, one.fence) = (id, *fence);
-        let decided = write::decide(call.now, &defaults, |env| queue.decide_ack(env, &one));
-        let carried = decided.and_then(|decision| {
-            write::note(queue, decision.outcome);
-            if let Some(effect) = &decision.effect {
-                carry_out(call, queue, effect, &mut done)?;
+    perform(call, |write| {
+        let mut outcomes = Vec::with_capacity(pairs.len());
+        // Where the number line ends, those before are done.
+        let ended = pairs.iter().enumerate().try_for_each(|(at, (id, fence))| {
+            if at.is_multiple_of(AHEAD_MAX) {
+                let ahead = pairs.iter().skip(at).map(|(id, _)| *id);
+                write.queue.look_ahead(ahead);
             }
-            Ok(decision.outcome)
+            (one.id, one.fence) = (id, *fence);
+            let decision = write.settle(|queue, env| queue.decide_ack(env, &one))?;
+            outcomes.push(decision.outcome);
+            Ok(())
         });
-        match carried {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(error) => {
-                // The number line ends at this pair; those before it are done.
-                failed = Some(error);
-                break;
-            }
-        }
-    }
-    queue.end_look_ahead();
-    match failed {
-        None => reply::outcomes(call.ctx, &outcomes),
-        Some(error) => reply::error(call.ctx, &error),
-    }
-    if !done.blob.is_empty() {
-        conclude(call, target, done, call_replicates);
-    }
+        write.queue.end_look_ahead();
+        ended?;
+        reply::outcomes(call.ctx, &outcomes);
+        Ok(())
+    });
 }
 
 /// CLAIM.
@@ -70,43 +57,22 @@ pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
         } if ctx.flags() & flag::DENY_BLOCKING == 0 => Some((count, ms)),
         Pick::Next { .. } | Pick::Id(_) => None,
     };
-    let mut target = Target::open(call);
-    let Some(queue) = target.queue_or_refuse(call) else {
+    let waits = Cell::new(false);
+    perform(call, |write| {
+        // Who would wait does not pass by those who wait already.
+        let in_line = block.is_some() && waiters::first(db, name.bytes()).is_some();
+        if !in_line && hand_out(call, ask, write)? {
+            return Ok(());
+        }
+        match block {
+            Some(_) => waits.set(true),
+            None => ctx.reply_array(0),
+        }
+        Ok(())
+    });
+    let Some((count, ms)) = block.filter(|_| waits.get()) else {
         return;
     };
-    // Who would wait does not pass by those who wait already.
-    if block.is_none() || waiters::first(db, name.bytes()).is_none() {
-        queue.advance(&call.now, &mut call.budget());
-        let claimed = match write::decide(call.now, &settings::defaults(), |env| {
-            queue.decide_claim(env, ask)
-        }) {
-            Ok(claimed) => claimed,
-            Err(error) => return reply::error(ctx, &error),
-        };
-        if let Some(effect) = &claimed.effect {
-            let mut done = Done {
-                announcements: claimed.announcements,
-                ..Done::default()
-            };
-            queue.expect(&claimed.picks);
-            if let Err(error) = carry_out(call, queue, effect, &mut done) {
-                return reply::error(ctx, &error);
-            }
-            queue.note_late(&claimed.late_us);
-            ctx.reply_array(claimed.picks.len());
-            for pick in &claimed.picks {
-                match queue.view_at(&call.now, *pick) {
-                    Some(view) => reply::claimed(ctx, &view),
-                    None => ctx.reply_null(),
-                }
-            }
-            return conclude(call, target, done, call_replicates);
-        }
-    }
-    let Some((count, ms)) = block else {
-        return ctx.reply_array(0);
-    };
-    drop(target);
     let wait = Wait {
         owner: ask.owner,
         lease_ms: ask.lease_ms,
@@ -119,4 +85,25 @@ pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
     value::with_queue(ctx, name, Mode::Quiet, |queue| {
         timer::touch(db, name.bytes(), queue, &call.now);
     });
+}
+
+/// Claims what there is, and replies. False, and no reply, where there is nothing.
+fn hand_out(call: &Call<'_>, ask: &Claim<'_>, write: &mut Write<'_, '_>) -> Result<bool, Error> {
+    write.queue.advance(&call.now, &mut call.budget());
+    let claimed = write.decide(|queue, env| queue.decide_claim(env, ask))?;
+    let Some(effect) = &claimed.effect else {
+        return Ok(false);
+    };
+    write.announce(claimed.announcements);
+    write.queue.expect(&claimed.picks);
+    write.carry_out(effect)?;
+    write.queue.note_late(&claimed.late_us);
+    call.ctx.reply_array(claimed.picks.len());
+    for pick in &claimed.picks {
+        match write.queue.view_at(&call.now, *pick) {
+            Some(view) => reply::claimed(call.ctx, &view),
+            None => call.ctx.reply_null(),
+        }
+    }
+    Ok(true)
 }

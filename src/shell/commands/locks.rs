@@ -4,59 +4,45 @@
 //! what a write changed is noted ([`waiters::changed`]) and the pass is armed for
 //! at once, so the next holder is granted within the same turn of the event loop.
 
-use crate::engine::Outcome;
+use std::cell::Cell;
+
+use crate::engine::{Decision, Env, Outcome, Queue};
+use crate::error::Error;
 use crate::request::{Break, Lock, Renew, Unlock};
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Mode, flag};
-use crate::shell::server::cell::SharedCell;
 use crate::shell::server::reply::{self, LeaseAnswer};
 use crate::shell::server::{counters, value};
 use crate::shell::state::waiters::{self, Wait, Want};
 use crate::shell::write::{Call, perform};
 
+/// A command on one order that answers with the lease reply.
+fn write<'a>(
+    call: &Call<'a>,
+    id: &[u8],
+    decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
+) {
+    perform(call, |write| {
+        let decision = write.settle(decide)?;
+        let view = write.queue.view(&call.now, id);
+        reply::lease(call.ctx, decision.outcome, view.as_ref());
+        Ok(())
+    });
+}
+
 /// RENEW.
 pub(crate) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {
-    perform(
-        call,
-        |queue, env| queue.decide_renew(env, ask),
-        |queue, decision| {
-            reply::lease(
-                call.ctx,
-                decision.outcome,
-                queue.view(&call.now, ask.id).as_ref(),
-            );
-        },
-    );
+    write(call, ask.id, |queue, env| queue.decide_renew(env, ask));
 }
 
 /// UNLOCK.
 pub(crate) fn unlock<'a>(call: &Call<'a>, ask: &Unlock<'a>) {
-    perform(
-        call,
-        |queue, env| queue.decide_unlock(env, ask),
-        |queue, decision| {
-            reply::lease(
-                call.ctx,
-                decision.outcome,
-                queue.view(&call.now, ask.id).as_ref(),
-            );
-        },
-    );
+    write(call, ask.id, |queue, env| queue.decide_unlock(env, ask));
 }
 
 /// BREAK.
 pub(crate) fn break_lease<'a>(call: &Call<'a>, ask: &Break<'a>) {
-    perform(
-        call,
-        |queue, env| queue.decide_break(env, ask),
-        |queue, decision| {
-            reply::lease(
-                call.ctx,
-                decision.outcome,
-                queue.view(&call.now, ask.id).as_ref(),
-            );
-        },
-    );
+    write(call, ask.id, |queue, env| queue.decide_break(env, ask));
 }
 
 /// LOCK. Where the lock is BUSY and the caller may wait, it is put in line.
@@ -66,24 +52,21 @@ pub(crate) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
         .block_ms
         .filter(|_| ctx.flags() & flag::DENY_BLOCKING == 0);
     let queued = waiters::lock_waiting(db, name.bytes(), ask.id);
-    let waits = SharedCell::new(false);
-    perform(
-        call,
-        |queue, env| queue.decide_lock(env, ask, queued),
-        |queue, decision| {
-            queue.note_lock(decision.outcome);
-            counters::LOCK_ATTEMPTS.add(1);
-            counters::LOCK_BUSY.add(u64::from(decision.outcome == Outcome::Busy));
-            if decision.outcome == Outcome::Busy && block_ms.is_some() {
-                return waits.set(true);
-            }
-            reply::lease(
-                ctx,
-                decision.outcome,
-                queue.view(&call.now, ask.id).as_ref(),
-            );
-        },
-    );
+    let waits = Cell::new(false);
+    perform(call, |write| {
+        let decision = write.settle(|queue, env| queue.decide_lock(env, ask, queued))?;
+        let is_busy = decision.outcome == Outcome::Busy;
+        write.queue.note_lock(decision.outcome);
+        counters::LOCK_ATTEMPTS.add(1);
+        counters::LOCK_BUSY.add(u64::from(is_busy));
+        if is_busy && block_ms.is_some() {
+            waits.set(true);
+            return Ok(());
+        }
+        let view = write.queue.view(&call.now, ask.id);
+        reply::lease(ctx, decision.outcome, view.as_ref());
+        Ok(())
+    });
     let Some(block_ms) = block_ms.filter(|_| waits.get()) else {
         return;
     };

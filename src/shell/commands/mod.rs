@@ -213,8 +213,10 @@ fn write<'a>(
     id: &[u8],
     decide: impl FnOnce(&Queue, &mut Env<'_>) -> Result<Decision<'a>, Error>,
 ) {
-    perform(call, decide, |queue, decision| {
-        let view = queue.view(&call.now, id);
-        reply::order(call.ctx, decision.outcome, decision.was, view.as_ref());
+    perform(call, |write| {
+        let Decision { outcome, was, .. } = write.settle(decide)?;
+        let view = write.queue.view(&call.now, id);
+        reply::order(call.ctx, outcome, was, view.as_ref());
+        Ok(())
     });
 }

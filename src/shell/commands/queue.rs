@@ -7,51 +7,34 @@ use crate::engine::{Env, Queue};
 use crate::error::Error;
 use crate::request::{Configure, Pause, Purge};
 use crate::shell::server::reply;
-use crate::shell::state::settings;
-use crate::shell::write::{self, Call, Done, Target, call_replicates, carry_out, conclude};
+use crate::shell::write::{Call, perform};
 use crate::words::glob;
 
-/// Opens the queue, lets `decide` say what to do and answer, and does it.
+/// Lets `decide` say what to do, does all of it or nothing, and answers.
 fn run<'a>(
     call: &Call<'a>,
     decide: impl FnOnce(&mut Queue, &mut Env<'_>) -> Result<Vec<Effect<'a>>, Error>,
     answer: impl FnOnce(),
 ) {
-    let mut target = Target::open(call);
-    let Some(queue) = target.queue_or_refuse(call) else {
-        return;
-    };
-    let effects = match write::decide(call.now, &settings::defaults(), |env| decide(queue, env)) {
-        Ok(effects) => effects,
-        Err(error) => return reply::error(call.ctx, &error),
-    };
-    // All of them or none.
-    if let Err(error) = effects.iter().try_for_each(codec::check) {
-        return reply::error(call.ctx, &error);
-    }
-    let mut done = Done::default();
-    for effect in &effects {
-        if let Err(error) = carry_out(call, queue, effect, &mut done) {
-            return reply::error(call.ctx, &error);
+    perform(call, |write| {
+        let effects = write.decide(decide)?;
+        effects.iter().try_for_each(codec::check)?;
+        for effect in &effects {
+            write.carry_out(effect)?;
         }
-    }
-    answer();
-    if !effects.is_empty() {
-        conclude(call, target, done, call_replicates);
-    }
+        answer();
+        Ok(())
+    });
 }
 
 /// CONFIG.
 pub(crate) fn configure<'a>(call: &Call<'a>, ask: &Configure<'a>) {
     if let Configure::Get(only) = ask {
-        let mut target = Target::open(call);
-        let Some(queue) = target.queue_or_refuse(call) else {
-            return;
-        };
-        return match queue.settings(&settings::defaults(), *only) {
-            Ok(settings) => reply::settings(call.ctx, &settings),
-            Err(error) => reply::error(call.ctx, &error),
-        };
+        return perform(call, |write| {
+            let settings = write.decide(|queue, env| queue.settings(env.defaults, *only))?;
+            reply::settings(call.ctx, &settings);
+            Ok(())
+        });
     }
     run(
         call,

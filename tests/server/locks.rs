@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::clocks::Clock;
 use crate::support::page;
 use crate::support::states::{apply, expect_healthy};
 use crate::support::{
-    Client, LeaseReply, Message, Options, Random, SOON, Server, Value, args, argv, cmd, wait_until,
-    wire,
+    Client, Clock, LeaseReply, Message, Options, Random, SOON, Server, Value, args, argv, cmd,
+    wait_until, wire,
 };
 
 /// How long "nothing happens" is watched.

@@ -1,5 +1,5 @@
 //! Rules about the pages: README.md, CHANGELOG.md and everything in `docs/`. What they
-//! say of the server is held against a real one in `tests/server/pages.rs`.
+//! say of the server is held against a real one in `tests/server/pages`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use crate::clocks::Clock;
 use crate::support::states::{expect_healthy, expect_no_fault};
-use crate::support::{Client, Options, SOON, Server, Value, args, argv, cmd, wait_until, wall_us};
+use crate::support::{
+    Client, Clock, Options, SOON, Server, Value, args, argv, cmd, wait_until, wall_us,
+};
 
 /// The longest result there is without another setting.
 const RESULT_BYTES: usize = 65_536;

@@ -1,6 +1,7 @@
 //! Tests of the module in a real server, over the wire.
 //!
-//! One test binary, one module per topic, the harness in `support`. Each test
+//! One test binary, one module per topic, the harness in `support`. A topic with many
+//! tests is a folder with a room for each subject; its `mod.rs` says which. Each test
 //! starts servers of its own; `scripts/test.sh` builds the module they load.
 #![allow(
     clippy::unwrap_used,

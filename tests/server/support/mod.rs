@@ -4,6 +4,7 @@
 //! asserted exactly on the "not before" side and generously on the other.
 
 mod client;
+mod clock;
 #[path = "../../support/states.rs"]
 pub(crate) mod page;
 mod reply;
@@ -14,6 +15,7 @@ pub(crate) mod wire;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use client::{Arg, Client, Message, REPLY_LIMIT, Value, args, argv, cmd, encode};
+pub(crate) use clock::Clock;
 pub(crate) use reply::{
     Claimed, GET_FIELDS, LEASE_REPLY, LeaseReply, ORDER_REPLY, Order, OrderReply,
 };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const TESTS: [&str; 6] = [
     "tests",
     "tests.rs",
-    "model.rs",
+    "model",
     "hostile.rs",
     "agree.rs",
     "testing.rs",

@@ -29,11 +29,11 @@ use std::collections::BTreeMap;
 
 use super::decide::Env;
 use super::effect::{Bytes, Effect, LeaseKind};
-use super::model::{Dice, from_environment, loaded};
 use super::number::Numbers;
 use super::outcome::Decision;
 use super::queue::Queue;
 use super::settings::{Defaults, Setting};
+use super::testing::{Dice, from_environment, loaded};
 use super::view::StatValue;
 use crate::error::Error;
 use crate::request::{

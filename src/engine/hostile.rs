@@ -24,11 +24,11 @@ use super::effect::{
     AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeEnding,
     WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
-use super::model::{Dice, digest, from_environment, loaded};
 use super::number::{NUMBER_END, Numbers};
 use super::outcome::{Decision, Outcome};
 use super::queue::{Duty, Queue};
 use super::settings::{Defaults, Setting, TRANSITIONS};
+use super::testing::{Dice, digest, from_environment, loaded};
 use crate::codec;
 use crate::error::Error;
 use crate::request::{Configure, Limits, Request, Verb, parse};

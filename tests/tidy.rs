@@ -13,8 +13,8 @@ const TESTS: [&str; 6] = [
     "tests",
     "tests.rs",
     "model",
-    "hostile.rs",
-    "agree.rs",
+    "hostile",
+    "agree",
     "testing.rs",
 ];
 

@@ -60,6 +60,8 @@ mod hostile;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use decide::Env;

@@ -1,0 +1,135 @@
+//! REQUEUE and PURGE; CONFIG, PAUSE and RESUME.
+
+use std::collections::BTreeSet;
+
+use super::super::world::World;
+use crate::engine::decide::Env;
+use crate::engine::effect::Effect;
+use crate::engine::settings::Setting;
+use crate::request::{Configure, Pause, Purge};
+use crate::words::state::State;
+
+impl World {
+    /// REQUEUE.
+    pub(in crate::engine::model) fn compare_requeue(&mut self, count: usize) {
+        let (now, active) = (self.now(), self.active);
+        self.queue().advance(&now, &mut || true);
+        let mut env = Env {
+            now,
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
+        let swept = self.servers[active]
+            .queue
+            .decide_requeue(&mut env, count)
+            .unwrap();
+        let dead = self.in_state(State::Dead);
+        let done = dead.len().min(count);
+        assert_eq!(
+            (swept.done, swept.left),
+            (done as u64, (dead.len() - done) as u64)
+        );
+        assert_eq!(swept.effect.is_some(), done > 0, "P12");
+        let Some(effect) = swept.effect else { return };
+        let Effect::Requeue { rev, ids } = &effect else {
+            panic!("{effect:?}")
+        };
+        assert_eq!(ids.len(), done);
+        assert_eq!(*rev, self.next_rev_of_many());
+        let mut seen = BTreeSet::new();
+        for id in ids {
+            let n = self.numbers_of[&**id];
+            assert!(dead.contains(&n) && seen.insert(n), "requeued: {n}");
+            self.requeued(n, *rev);
+            self.count("requeue");
+        }
+        self.carry(&effect);
+    }
+
+    /// PURGE.
+    pub(in crate::engine::model) fn compare_purge(&mut self, ask: &Purge<'_>) {
+        let (now, count) = (self.now(), ask.count);
+        let matches = |id: &[u8]| ask.pattern.is_none() || id.contains(&b'1');
+        self.queue().advance(&now, &mut || true);
+        let swept = self.queue().decide_purge(&now, ask, &matches);
+        self.queue().purge_on(&swept);
+        let takes = !matches!(ask.state, State::Leased | State::Reserved);
+        let wanted = self.to_purge(ask, &matches);
+        let in_state = self.in_state(ask.state).len() as u64;
+        assert!(swept.done <= wanted.len() as u64 && swept.done <= u64::from(count));
+        assert!(takes || swept.done == 0, "a lease was taken away");
+        // With as many looks as there are records, all are found.
+        let all = wanted.len().min(count as usize) as u64;
+        if self.kind.is_exact() {
+            assert_eq!(swept.left, in_state - swept.done);
+            // A pattern makes a look dearer, by less than this.
+            let looks = self.ids.len() * if ask.pattern.is_some() { 4 } else { 1 };
+            if takes && count as usize * 10 >= looks {
+                assert_eq!(swept.done, all, "{ask:?}");
+            }
+        }
+        let Some(effect) = swept.effect else {
+            assert_eq!(swept.done, 0, "P12");
+            return;
+        };
+        let Effect::Forget { ids } = &effect else {
+            panic!("{effect:?}")
+        };
+        assert_eq!(ids.len() as u64, swept.done);
+        for id in ids {
+            let n = self.numbers_of[&**id];
+            assert!(wanted.contains(&n), "purged: {n}");
+            assert!(self.records.remove(&n).is_some(), "purged twice: {n}");
+            self.paid.remove(&n);
+            self.count("purge");
+        }
+        self.carry(&effect);
+    }
+
+    /// PAUSE.
+    pub(in crate::engine::model) fn compare_pause(&mut self, ask: &Pause<'_>) {
+        let env = Env {
+            now: self.now(),
+            numbers: &mut self.numbers,
+            defaults: &self.defaults,
+        };
+        let effect = self.servers[self.active].queue.decide_pause(&env, ask);
+        self.carry(&effect);
+        self.paused(ask.ms);
+    }
+
+    /// RESUME.
+    pub(in crate::engine::model) fn compare_resume(&mut self) {
+        let effect = self.queue().decide_resume();
+        assert_eq!(effect.is_some(), self.pause.is_some(), "P12");
+        self.carry_all(effect.as_slice());
+        self.pause = None;
+    }
+
+    /// The floor, which a restored queue may raise.
+    pub(in crate::engine::model) fn raise_floor(&mut self, floor: u64) {
+        self.carry(&Effect::Floor(floor));
+        self.floor = floor;
+    }
+
+    /// CONFIG, of this setting where it is of one.
+    pub(in crate::engine::model) fn compare_configure(
+        &mut self,
+        setting: Setting,
+        value: u64,
+        ask: &Configure<'_>,
+    ) {
+        let decided = self.queue().decide_configure(ask);
+        let (own, transitions) = (self.own.clone(), self.transitions);
+        if !self.configured(setting, value, ask) {
+            assert!(decided.is_err(), "{ask:?}");
+            self.count("bad setting");
+            return;
+        }
+        let effects = decided.unwrap();
+        let changed = (own, transitions) != (self.own.clone(), self.transitions);
+        assert!(!changed || !effects.is_empty());
+        assert!(changed || matches!(ask, Configure::Set(_)) || effects.is_empty());
+        self.carry_all(&effects);
+    }
+}

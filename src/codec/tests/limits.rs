@@ -29,6 +29,8 @@ fn every_field_is_held_to_its_limits() {
         attempt,
         last_try: false,
     };
+    let one_lease = |id, fence| LeaseOf { id, fence };
+    let lapse = |end, leases| Effect::Lapse { end, leases };
     let lock = |owner, fence, end, cap, fp| Effect::Lock {
         id: id(),
         owner,
@@ -235,6 +237,11 @@ fn every_field_is_held_to_its_limits() {
         },
         Effect::Floor(0),
         Effect::Floor(NUMBER_END),
+        lapse(far, vec![one_lease(id(), 1)]),
+        lapse(end, vec![]),
+        lapse(end, vec![one_lease(id(), 1), one_lease(long(0), 1)]),
+        lapse(end, vec![one_lease(id(), 0)]),
+        lapse(end, vec![one_lease(id(), 1); LIST_MAX + 1]),
         whole(0, None, least()),
         whole(1, Some(long(0)), least()),
         whole(1, None, open(Some(late), None, WholePhase::Plain)),

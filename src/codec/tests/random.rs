@@ -157,7 +157,7 @@ impl Random {
     }
 
     pub(super) fn effect(&mut self) -> Effect<'static> {
-        match self.below(15) {
+        match self.below(16) {
             0 => Effect::Schedule {
                 id: self.id(),
                 deadline: self.deadline(),
@@ -265,6 +265,15 @@ impl Random {
                 reason: self.error(),
             },
             13 => Effect::Floor(self.number()),
+            14 => Effect::Lapse {
+                end: self.moment(),
+                leases: (0..self.sized(1, 301))
+                    .map(|_| LeaseOf {
+                        id: self.id(),
+                        fence: self.number(),
+                    })
+                    .collect(),
+            },
             _ => Effect::Restore(Whole {
                 id: self.id(),
                 status: self.status(),

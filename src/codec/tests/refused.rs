@@ -65,7 +65,7 @@ fn trailing_bytes_are_refused() {
         let mut bytes = blob(&effect);
         for tail in [
             &b"\xff"[..],
-            b"\x0f",
+            b"\x10",
             b"\x00",
             b"\xfb",
             b"\xfd\0\0\0\0\0\0\0",
@@ -115,6 +115,7 @@ fn announced_lengths_are_not_believed() {
         ("requeue", &[10, 1]),
         ("configure name", &[11]),
         ("restore id", &[14]),
+        ("lapse", &[15, 5]),
     ];
     for (name, start) in starts {
         for (mark, width) in WIDE {
@@ -148,7 +149,7 @@ fn no_bytes_whatever_do_harm() {
         let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         // Mostly something that begins like an effect.
         if let Some(first) = bytes.first_mut() {
-            *first %= 18;
+            *first %= 19;
         }
         if let Ok(effects) = decode(2, &bytes) {
             assert!(

@@ -476,5 +476,21 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 },
             ),
         ),
+        (
+            "lapse",
+            Effect::Lapse {
+                end: at(6),
+                leases: vec![
+                    LeaseOf {
+                        id: id(),
+                        fence: rev,
+                    },
+                    LeaseOf {
+                        id: Bytes::of(b"1002"),
+                        fence: 251,
+                    },
+                ],
+            },
+        ),
     ]
 }

@@ -42,6 +42,7 @@ mod fingerprints;
 mod finished;
 mod full;
 mod guards;
+mod lapsing;
 mod leases;
 mod lengths;
 mod lock_deadlines;

@@ -92,10 +92,19 @@ pub enum Error {
         /// The options, as a list in prose.
         options: &'static str,
     },
-    /// MACK announced more pairs than arguments follow.
-    MissingPairs {
-        /// How many pairs it announced.
-        pairs: u64,
+    /// A command on many orders announced more of them than arguments follow.
+    MissingOrders {
+        /// How many it announced.
+        count: u64,
+        /// What must follow, for instance `pairs of id and fence`.
+        what: &'static str,
+    },
+    /// Something is wrong with one order of a list.
+    InList {
+        /// Its place, from 1.
+        place: u64,
+        /// What is wrong.
+        error: Box<Self>,
     },
     /// STATE names no state that is listed.
     UnknownState {
@@ -164,6 +173,9 @@ pub enum Error {
     },
     /// CONFIG SET transitions with a text that lists no changes of status.
     BadTransitions,
+    /// SESSION where the caller has no connection of its own: in a script, a function, or
+    /// called by another module.
+    SessionNeedsConnection,
     /// APPLY from a client that may not.
     ApplyNotAllowed,
     /// Effects of a version this module does not know.
@@ -209,12 +221,10 @@ impl fmt::Display for Error {
                 let one_of = if options.contains(',') { "one of " } else { "" };
                 write!(f, "ERR syntax error, {one_of}{options} is required")
             }
-            Self::MissingPairs { pairs } => {
-                write!(
-                    f,
-                    "ERR syntax error, {pairs} pairs of id and fence must follow n"
-                )
+            Self::MissingOrders { count, what } => {
+                write!(f, "ERR syntax error, {count} {what} must follow n")
             }
+            Self::InList { place, error } => write!(f, "{error} (order {place} of the list)"),
             Self::UnknownState { near } => write!(
                 f,
                 "ERR syntax error, STATE must be scheduled, expired, leased, retrying, dead, \
@@ -266,6 +276,9 @@ impl fmt::Display for Error {
                 "ERR value of transitions must be a list like 'unpaid>paid unpaid>closed', at most 4096 bytes, \
                  a status at most 32",
             ),
+            Self::SessionNeedsConnection => {
+                f.write_str("ERR SESSION needs a client's own connection")
+            }
             Self::ApplyNotAllowed => f.write_str(
                 "ERR ORDER.APPLY is for replication, clients may call it only with \
                  orderwheel.apply-from-clients set to yes",
@@ -312,7 +325,14 @@ pub fn all() -> Vec<Error> {
         Error::Required {
             options: "EX, PX, EXAT, PXAT",
         },
-        Error::MissingPairs { pairs: 1000 },
+        Error::MissingOrders {
+            count: 1000,
+            what: "pairs of id and fence",
+        },
+        Error::InList {
+            place: 1000,
+            error: Box::new(Error::NotAnInteger { name: "fence" }),
+        },
         Error::UnknownState { near: rude },
         Error::WrongType,
         Error::NotAnInteger { name: "PX" },
@@ -346,6 +366,7 @@ pub fn all() -> Vec<Error> {
             max: u64::MAX,
         },
         Error::BadTransitions,
+        Error::SessionNeedsConnection,
         Error::ApplyNotAllowed,
         Error::ApplyVersion {
             version: u64::MAX,
@@ -375,7 +396,7 @@ mod tests {
             Error::GivenTwice { .. } => 3,
             Error::Exclusive { .. } => 4,
             Error::Required { .. } => 5,
-            Error::MissingPairs { .. } => 6,
+            Error::MissingOrders { .. } => 6,
             Error::UnknownState { .. } => 7,
             Error::WrongType => 8,
             Error::NotAnInteger { .. } => 9,
@@ -394,16 +415,18 @@ mod tests {
             Error::SettingOutOfRange { .. } => 22,
             Error::BadTransitions => 23,
             Error::Unstorable { .. } => 24,
+            Error::InList { .. } => 25,
+            Error::SessionNeedsConnection => 26,
         }
     }
 
     #[test]
     fn the_list_of_all_errors_is_complete() {
-        let mut seen = [false; 25];
+        let mut seen = [false; 27];
         for error in all() {
             seen[number(&error)] = true;
         }
-        assert_eq!(seen, [true; 25]);
+        assert_eq!(seen, [true; 27]);
     }
 
     #[test]

@@ -89,6 +89,22 @@ pub(super) fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
     }
 }
 
+/// The moment that a deadline was asked for.
+///
+/// # Errors
+/// [`Error::DeadlineTooFar`] after the end of the year 9999.
+pub(super) fn deadline_of(when: When, now: &Now) -> Result<WallMs, Error> {
+    let deadline = match when {
+        When::In(0) => now.wall_ms(),
+        When::In(ms) => now.wall_ms_ceil().plus(ms),
+        When::At(at) => at,
+    };
+    if deadline > WALL_MS_MAX {
+        return Err(Error::DeadlineTooFar);
+    }
+    Ok(deadline)
+}
+
 /// Borrowed bytes of an option.
 fn bytes(text: Option<&[u8]>) -> Option<Bytes<'_>> {
     text.map(Bytes::of)
@@ -170,14 +186,7 @@ impl Queue {
         env: &mut Env<'_>,
         ask: &Schedule<'a>,
     ) -> Result<Decision<'a>, Error> {
-        let deadline = match ask.when {
-            When::In(0) => env.now.wall_ms(),
-            When::In(ms) => env.now.wall_ms_ceil().plus(ms),
-            When::At(at) => at,
-        };
-        if deadline > WALL_MS_MAX {
-            return Err(Error::DeadlineTooFar);
-        }
+        let deadline = deadline_of(ask.when, &env.now)?;
         let effect = |base, rev, status| Effect::Schedule {
             id: Bytes::of(ask.id),
             deadline,
@@ -333,7 +342,7 @@ impl Queue {
         Ok(ok(was, effect))
     }
 
-    /// Decides `ORDER.ACK`, and each pair of `ORDER.MACK`. O(1).
+    /// Decides `ORDER.ACK`. O(1).
     pub fn decide_ack<'a>(&self, env: &mut Env<'_>, ask: &Ack<'a>) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
             return Ok(no(State::Missing, Outcome::Missing));

@@ -16,7 +16,7 @@
 //! # The rooms
 //! | room | what is in it |
 //! |---|---|
-//! | `decide`, `lease`, `control` | what a request comes to: on an order, on a lock, on the queue |
+//! | `decide`, `lease`, `batch`, `control` | what a request comes to: on an order, on a lock, on many orders, on the queue |
 //! | `apply` | carrying an effect out |
 //! | `queue` | where a record stands, and what time does to it |
 //! | `view`, `save` | questions, and the queue as effects |
@@ -25,11 +25,13 @@
 //! | `views` | the records as the wheels see them |
 //! | `lookup`, `hash` | from an id to its record, one or many at a time |
 //! | `tables` | data structures over 32-bit handles: slab, arena, index, wheel, lists |
+//! | `session` | leases that end with a connection |
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
 //! | `effect`, `outcome`, `number`, `settings`, `meters` | words |
 
 pub mod apply;
+pub mod batch;
 pub mod compact;
 pub mod control;
 pub mod decide;
@@ -46,6 +48,7 @@ pub mod queue;
 pub mod record;
 pub mod rows;
 pub mod save;
+pub mod session;
 pub mod settings;
 pub mod status;
 pub mod store;

@@ -92,6 +92,14 @@ impl Store {
         self.rows.len() < RECORDS_MAX && self.has_room_for_bytes()
     }
 
+    /// Whether so many more records fit: [`Store::has_room`] is true until the last one
+    /// is there.
+    pub fn has_room_for(&self, records: usize) -> bool {
+        let end = self.rows.len().saturating_add(records);
+        // For an order that is there a new payload takes a second block for a while.
+        end <= RECORDS_MAX && !self.rows.arena.is_nearly_full_after(records)
+    }
+
     /// Whether a new payload or result fits.
     pub fn has_room_for_bytes(&self) -> bool {
         !self.rows.arena.is_nearly_full()

@@ -57,6 +57,8 @@ pub struct OrderView<'q> {
     pub finished_at: Option<WallMs>,
     /// The deadline it had when it was finished.
     pub finished_deadline: Option<WallMs>,
+    /// The client that a live lease is bound to, 0 for none.
+    pub session: u64,
 }
 
 /// A row of SCAN.
@@ -143,6 +145,7 @@ impl Queue {
             error: extra.and_then(|extra| extra.error.as_deref()),
             finished_at: ending.map(|ending| ending.at),
             finished_deadline: ending.and_then(|ending| ending.deadline),
+            session: live.map_or(0, |grant| self.session(id, grant.fence)),
         })
     }
 

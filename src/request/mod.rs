@@ -128,9 +128,11 @@ pub struct Claim<'a> {
     pub lease_ms: Option<u64>,
     /// Which orders.
     pub pick: Pick<'a>,
+    /// The leases end with the caller's connection, if that closes before they do.
+    pub session: bool,
 }
 
-/// `ORDER.ACK`, and one pair of `ORDER.MACK`.
+/// `ORDER.ACK`, and one order of `ORDER.MACK`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
     /// The order's id.
@@ -144,19 +146,6 @@ pub struct Ack<'a> {
     /// What came of it, kept with the finished order.
     pub result: Option<&'a [u8]>,
     /// As in [`Finish::keep_ms`].
-    pub keep_ms: Option<u64>,
-}
-
-/// `ORDER.MACK`: many acknowledgements with one status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mack<'a> {
-    /// Ids and fences, 1 to 1000.
-    pub pairs: Vec<(&'a [u8], u64)>,
-    /// As in [`Ack::from`], for each.
-    pub from: Vec<&'a [u8]>,
-    /// As in [`Ack::status`], for each.
-    pub status: Option<&'a [u8]>,
-    /// As in [`Finish::keep_ms`], for each.
     pub keep_ms: Option<u64>,
 }
 
@@ -197,6 +186,41 @@ pub struct Renew<'a> {
     pub lease_ms: u64,
     /// LT: may shorten, and never lengthens. Without it: the other way round.
     pub shorten: bool,
+    /// As in [`Claim::session`]; without it the lease stays bound to what it is.
+    pub session: bool,
+}
+
+/// Many requests of one kind with the same options, 1 to 1000: each is decided as by
+/// itself, one after the other, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<T, O> {
+    /// What they have in common. Its place for what differs is filled in with one order
+    /// after the other.
+    pub each: T,
+    /// What differs, in the order in which it is decided.
+    pub orders: Vec<O>,
+}
+
+/// One order of `ORDER.MSCHEDULE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed<'a> {
+    /// As in [`Schedule::id`].
+    pub id: &'a [u8],
+    /// As in [`Schedule::when`].
+    pub when: When,
+    /// As in [`Schedule::payload`].
+    pub payload: Option<&'a [u8]>,
+}
+
+/// One order of `ORDER.MACK`, `ORDER.MNACK` and `ORDER.MRENEW`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fenced<'a> {
+    /// The order's id.
+    pub id: &'a [u8],
+    /// The fence of its lease.
+    pub fence: u64,
+    /// The new status (MACK with STATUSES); `None`: that of all.
+    pub status: Option<&'a [u8]>,
 }
 
 /// `ORDER.LOCK`.
@@ -217,6 +241,8 @@ pub struct Lock<'a> {
     pub fp: Option<&'a [u8]>,
     /// Wait for it up to so many milliseconds, 0 without limit; `None`: do not wait.
     pub block_ms: Option<u64>,
+    /// As in [`Claim::session`]; without it a lock that is held stays bound to what it is.
+    pub session: bool,
 }
 
 /// `ORDER.UNLOCK`.
@@ -303,7 +329,7 @@ pub enum Request<'a> {
     Status(SetStatus<'a>),
     Claim(Claim<'a>),
     Ack(Ack<'a>),
-    Mack(Mack<'a>),
+    Mack(Batch<Ack<'a>, Fenced<'a>>),
     Nack(Nack<'a>),
     Renew(Renew<'a>),
     Lock(Lock<'a>),
@@ -320,6 +346,23 @@ pub enum Request<'a> {
     Scan(Scan<'a>),
     Stats,
     Apply(Apply<'a>),
+    Mschedule(Batch<Schedule<'a>, Timed<'a>>),
+    Mfinish(Batch<Finish<'a>, &'a [u8]>),
+    Mnack(Batch<Nack<'a>, Fenced<'a>>),
+    Mrenew(Batch<Renew<'a>, Fenced<'a>>),
+}
+
+impl Request<'_> {
+    /// Whether it binds leases to the caller's connection.
+    pub const fn is_of_session(&self) -> bool {
+        match self {
+            Self::Claim(ask) => ask.session,
+            Self::Lock(ask) => ask.session,
+            Self::Renew(ask) => ask.session,
+            Self::Mrenew(ask) => ask.each.session,
+            _ => false,
+        }
+    }
 }
 
 /// The command names, without the `ORDER.` prefix.
@@ -348,4 +391,8 @@ pub enum Verb {
     Scan,
     Stats,
     Apply,
+    Mschedule,
+    Mfinish,
+    Mnack,
+    Mrenew,
 }

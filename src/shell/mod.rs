@@ -34,7 +34,7 @@ use commands::{acl, describe};
 use schedule::timer;
 use server::api::{self, Ctx, Level, log};
 use server::{reaper, value};
-use state::settings;
+use state::{sessions, settings};
 
 pub(crate) use callbacks::datatype::TYPE;
 
@@ -72,6 +72,7 @@ pub(crate) fn load(context: &Context, args: &[RedisString]) -> Status {
         info::register(ctx);
         hooks::subscribe(ctx);
         timer::start(ctx, pass::run);
+        sessions::start(hooks::watch_clients);
         reaper::start();
         log(Level::Notice, c"orderwheel: loaded");
         Status::Ok

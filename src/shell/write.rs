@@ -35,7 +35,7 @@ use crate::shell::server::cell::{Shared, SharedCell};
 use crate::shell::server::reply::{self, LeaseAnswer};
 use crate::shell::server::value::{self, Found};
 use crate::shell::server::{clock, counters};
-use crate::shell::state::{events, fences, settings, waiters};
+use crate::shell::state::{events, fences, sessions, settings, waiters};
 use crate::words::time::Now;
 
 /// [`codec::VERSION`] as the argument of APPLY.
@@ -243,6 +243,14 @@ impl<'e> Write<'_, 'e> {
         if !self.queue.replay(&self.call.now, effect, self.defaults) {
             counters::APPLY_MISMATCH.add(1);
         }
+    }
+
+    /// Has the lease of an order end with the caller's connection.
+    pub(crate) fn bind(&mut self, id: &[u8]) {
+        let Call { ctx, db, name, now } = *self.call;
+        let client = ctx.client_id();
+        self.queue.bind(&now, id, client);
+        sessions::bound(client, db, name.bytes());
     }
 
     /// What is published before the events of the effects.

@@ -124,6 +124,7 @@ impl Life {
                     fence,
                     lease_ms,
                     shorten,
+                    session: false,
                 };
                 self.ask(|queue, env| queue.decide_renew(env, &ask));
             }
@@ -136,6 +137,7 @@ impl Life {
                     max_ms: None,
                     fp: None,
                     block_ms: None,
+                    session: false,
                 };
                 self.ask(|queue, env| queue.decide_lock(env, &ask, false));
             }
@@ -162,6 +164,7 @@ impl Life {
                     block_ms: None,
                 },
             },
+            session: false,
         };
         let mut env = Env {
             now: Now {

@@ -96,7 +96,7 @@ impl Queue {
         events: &mut Vec<Event<'e>>,
         source: Source<'_>,
     ) -> bool {
-        match effect {
+        let known = match effect {
             Effect::Schedule { .. } => self.apply_schedule(now, effect, events, source),
             Effect::Finish { .. } => self.apply_finish(now, effect, events, source),
             Effect::Status { .. } => self.apply_status(now, effect, events),
@@ -127,7 +127,9 @@ impl Queue {
             }
             Effect::Restore(whole) => self.restore(now, whole, source),
             Effect::Lapse { end, leases } => self.apply_lapse(now, *end, leases),
-        }
+        };
+        self.unbind_named(now, effect);
+        known
     }
 
     /// Sets a setting of the queue, or takes it back.

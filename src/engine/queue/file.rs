@@ -202,6 +202,7 @@ impl Queue {
             return;
         };
         let (end, last_try) = (grant.end, grant.is_last_try());
+        self.unbind_lapsed(i);
         let Some(deadline) = deadline else {
             // A reserved id lives and dies with its lock.
             self.busy.lapsed = true;

@@ -32,6 +32,7 @@ use super::effect::Effect;
 use super::meters::Meters;
 use super::notices::Notices;
 use super::outcome::Outcome;
+use super::session::Sessions;
 use super::settings::{Defaults, Own, Setting};
 use super::store::Store;
 use super::tables::fifo::Fifo;
@@ -116,6 +117,8 @@ pub(super) struct Busy {
     undrawing: Option<Undrawing>,
     /// Totals and times, but for [`Queue::scheduled`].
     pub(super) meters: Lazy<Meters>,
+    /// Leases that end with a connection.
+    pub(super) sessions: Lazy<Sessions>,
 }
 
 impl Busy {
@@ -140,6 +143,7 @@ impl Busy {
         latest: WallMs(0),
         undrawing: None,
         meters: Lazy::new(),
+        sessions: Lazy::new(),
     };
 }
 
@@ -273,6 +277,8 @@ impl Queue {
                 + busy.keeps.bytes()
                 + busy.notices.bytes()
                 + busy.notices.made().map_or(0, Notices::bytes)
+                + busy.sessions.bytes()
+                + busy.sessions.made().map_or(0, Sessions::bytes)
                 + busy.pause.as_ref().map_or(0, |pause| {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })

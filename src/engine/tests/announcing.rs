@@ -154,6 +154,7 @@ fn a_claim_says_what_was_not_announced_yet() {
                 owner: b"me",
                 lease_ms: Some(10),
                 pick,
+                session: false,
             };
             let mut env = Env {
                 now,

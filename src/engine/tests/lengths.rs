@@ -216,6 +216,7 @@ fn a_lease_is_never_said_to_be_longer_than_it_was_granted_for() {
                     fence: 7,
                     lease_ms: 60_000,
                     shorten: false,
+                    session: false,
                 };
                 let decision = queue.decide_renew(&mut env, &ask).unwrap();
                 assert!(queue.apply(&applied, &decision.effect.unwrap(), &mut Vec::new()));

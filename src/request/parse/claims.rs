@@ -1,22 +1,24 @@
-//! Claims: CLAIM, ACK, MACK, NACK, RENEW.
+//! Claims: CLAIM, ACK, NACK, RENEW.
 
-use super::arguments::{End, Rest, bytes, choose, number, once, unknown};
+use super::arguments::{End, Rest, bytes, choose, once, unknown};
 use super::options::{
-    BLOCK, COUNT, DEAD, DELAY, ERROR, EX, FROM, ID, KEEP, LT, PX, RESULT, STATUS, UNTRIED,
+    BLOCK, COUNT, DEAD, DELAY, ERROR, EX, FROM, ID, KEEP, LT, PX, RESULT, SESSION, STATUS, UNTRIED,
 };
-use super::{BLOCK_MS_MAX, COUNT_DEFAULT, COUNT_MAX, Limits};
+use super::{BLOCK_MS_MAX, COUNT_DEFAULT, Limits};
 use crate::error::Error;
-use crate::request::{Ack, Again, Claim, Mack, Nack, Pick, Renew};
+use crate::request::{Ack, Again, Claim, Nack, Pick, Renew};
 use crate::words::limits::{ERROR_BYTES_MAX, ID_BYTES_MAX, OWNER_BYTES_MAX};
 use crate::words::time::WALL_MS_MAX;
 
-/// `queue owner [<lease>] [COUNT n] [BLOCK ms]` or `queue owner ID id [<lease>]`
+/// `queue owner [<lease>] [COUNT n] [BLOCK ms] [SESSION]` or
+/// `queue owner ID id [<lease>] [SESSION]`
 pub(super) fn claim<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Claim<'a>, Error> {
     let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
     let mut lease = None;
     let mut count = None;
     let mut block_ms = None;
     let mut id = None;
+    let mut session = None;
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
@@ -32,6 +34,7 @@ pub(super) fn claim<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Clai
                 let value = rest.value("ID")?;
                 once(&mut id, "ID", bytes("ID", value, 1, ID_BYTES_MAX as u64)?)?;
             }
+            SESSION => once(&mut session, "SESSION", ())?,
             _ => return Err(unknown(word)),
         }
     }
@@ -58,6 +61,7 @@ pub(super) fn claim<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Clai
         owner,
         lease_ms: lease.map(|(_, ms)| ms),
         pick,
+        session: session.is_some(),
     })
 }
 
@@ -89,89 +93,87 @@ pub(super) fn ack<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Ack<'a
     })
 }
 
-/// `queue n id fence [id fence …] [FROM s]… [STATUS s] [KEEP ms]`
-pub(super) fn mack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Mack<'a>, Error> {
-    let announced = number("n", rest.positional()?, 1, COUNT_MAX)?;
-    let count = usize::try_from(announced).unwrap_or(usize::MAX);
-    // Before room is made for them. At most 1000, so twice as many fits.
-    if rest.args.len() < count.saturating_mul(2) {
-        return Err(Error::MissingPairs { pairs: announced });
+/// What NACK and MNACK have in common.
+#[derive(Default)]
+pub(super) struct Back<'a> {
+    /// DELAY or DEAD.
+    again: Option<(&'static str, Again)>,
+    /// ERROR.
+    error: Option<&'a [u8]>,
+    /// UNTRIED.
+    untried: Option<()>,
+}
+
+impl<'a> Back<'a> {
+    /// Reads their options up to the end.
+    pub(super) fn read(rest: &mut Rest<'_, 'a>) -> Result<Self, Error> {
+        let mut back = Self::default();
+        while let Some((word, option)) = rest.option() {
+            match option {
+                DELAY => {
+                    let delay_ms = rest.number("DELAY", 0, WALL_MS_MAX.0)?;
+                    choose(&mut back.again, ("DELAY", Again::Delay(delay_ms)))?;
+                }
+                DEAD => choose(&mut back.again, ("DEAD", Again::Dead))?,
+                UNTRIED => once(&mut back.untried, "UNTRIED", ())?,
+                ERROR => {
+                    let value = rest.value("ERROR")?;
+                    let text = bytes("ERROR", value, 0, ERROR_BYTES_MAX as u64)?;
+                    once(&mut back.error, "ERROR", text)?;
+                }
+                _ => return Err(unknown(word)),
+            }
+        }
+        if back.untried.is_some() && matches!(back.again, Some((_, Again::Dead))) {
+            return Err(Error::Exclusive {
+                one: "DEAD",
+                other: "UNTRIED",
+            });
+        }
+        Ok(back)
     }
-    let mut pairs = Vec::with_capacity(count);
-    for _ in 0..count {
-        pairs.push((rest.id()?, rest.fence()?));
-    }
-    let mut from = Vec::new();
-    let mut status = None;
-    let mut keep_ms = None;
-    while let Some((word, option)) = rest.option() {
-        match option {
-            FROM => from.push(rest.status("FROM")?),
-            STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
-            KEEP => once(&mut keep_ms, "KEEP", rest.number("KEEP", 0, WALL_MS_MAX.0)?)?,
-            _ => return Err(unknown(word)),
+
+    /// The request for one order.
+    pub(super) fn into_nack(self, id: &'a [u8], fence: u64) -> Nack<'a> {
+        Nack {
+            id,
+            fence,
+            again: self.again.map_or(Again::Backoff, |(_, again)| again),
+            error: self.error,
+            untried: self.untried.is_some(),
         }
     }
-    Ok(Mack {
-        pairs,
-        from,
-        status,
-        keep_ms,
-    })
 }
 
 /// `queue id fence [DELAY ms | DEAD] [UNTRIED] [ERROR text]`
 pub(super) fn nack<'a>(rest: &mut Rest<'_, 'a>) -> Result<Nack<'a>, Error> {
     let id = rest.id()?;
     let fence = rest.fence()?;
-    let mut again = None;
-    let mut error = None;
-    let mut untried = None;
-    while let Some((word, option)) = rest.option() {
-        match option {
-            DELAY => {
-                let delay_ms = rest.number("DELAY", 0, WALL_MS_MAX.0)?;
-                choose(&mut again, ("DELAY", Again::Delay(delay_ms)))?;
-            }
-            DEAD => choose(&mut again, ("DEAD", Again::Dead))?,
-            UNTRIED => once(&mut untried, "UNTRIED", ())?,
-            ERROR => {
-                let value = rest.value("ERROR")?;
-                once(
-                    &mut error,
-                    "ERROR",
-                    bytes("ERROR", value, 0, ERROR_BYTES_MAX as u64)?,
-                )?;
-            }
-            _ => return Err(unknown(word)),
-        }
-    }
-    if untried.is_some() && matches!(again, Some((_, Again::Dead))) {
-        return Err(Error::Exclusive {
-            one: "DEAD",
-            other: "UNTRIED",
-        });
-    }
-    let again = again.map_or(Again::Backoff, |(_, again)| again);
-    Ok(Nack {
-        id,
-        fence,
-        again,
-        error,
-        untried: untried.is_some(),
-    })
+    Ok(Back::read(rest)?.into_nack(id, fence))
 }
 
-/// `queue id fence <lease> [LT]`
+/// `queue id fence <lease> [LT] [SESSION]`
 pub(super) fn renew<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Renew<'a>, Error> {
     let id = rest.id()?;
     let fence = rest.fence()?;
+    renewal(rest, limits, id, fence)
+}
+
+/// `<lease> [LT] [SESSION]`: what RENEW and MRENEW have in common, up to the end.
+pub(super) fn renewal<'a>(
+    rest: &mut Rest<'_, 'a>,
+    limits: &Limits,
+    id: &'a [u8],
+    fence: u64,
+) -> Result<Renew<'a>, Error> {
     let mut lease = None;
     let mut shorten = None;
+    let mut session = None;
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
             LT => once(&mut shorten, "LT", ())?,
+            SESSION => once(&mut session, "SESSION", ())?,
             _ => return Err(unknown(word)),
         }
     }
@@ -183,5 +185,6 @@ pub(super) fn renew<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Rene
         fence,
         lease_ms,
         shorten: shorten.is_some(),
+        session: session.is_some(),
     })
 }

@@ -1,13 +1,13 @@
 //! Locks: LOCK, UNLOCK, BREAK.
 
 use super::arguments::{Rest, bytes, choose, once, unknown};
-use super::options::{BLOCK, EX, FP, MAX, PX};
+use super::options::{BLOCK, EX, FP, MAX, PX, SESSION};
 use super::{BLOCK_MS_MAX, Limits};
 use crate::error::Error;
 use crate::request::{Break, Lock};
 use crate::words::limits::{FP_BYTES_MAX, OWNER_BYTES_MAX};
 
-/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms]`
+/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms] [SESSION]`
 pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error> {
     let id = rest.id()?;
     let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
@@ -16,6 +16,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
     let mut max_ms = None;
     let mut fp = None;
     let mut block_ms = None;
+    let mut session = None;
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
@@ -33,6 +34,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
                 "BLOCK",
                 rest.number("BLOCK", 0, BLOCK_MS_MAX)?,
             )?,
+            SESSION => once(&mut session, "SESSION", ())?,
             _ if word.eq_ignore_ascii_case(b"REENTRANT") => once(&mut reentrant, "REENTRANT", ())?,
             _ => return Err(unknown(word)),
         }
@@ -48,6 +50,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
         max_ms,
         fp,
         block_ms,
+        session: session.is_some(),
     })
 }
 

@@ -19,11 +19,12 @@
 //!   that a number is read in bounded time.
 //! - Byte strings are never copied and never read as text.
 //!
-//! The fast path allocates nothing: only FROM and MACK make a list, errors a
+//! The fast path allocates nothing: only FROM and batches make a list, errors a
 //! short text. Deliberately absent: the clock. A relative time is passed on as
 //! such, and the engine checks the sum.
 
 mod arguments;
+mod batches;
 mod claims;
 mod locks;
 mod options;
@@ -33,12 +34,13 @@ mod queue;
 use super::{Apply, Request, Unlock, Verb};
 use crate::error::Error;
 use arguments::{Rest, number};
-use claims::{ack, claim, mack, nack, renew};
+use batches::{mack, mfinish, mnack, mrenew, mschedule};
+use claims::{ack, claim, nack, renew};
 use locks::{break_lease, lock};
 use orders::{finish, schedule, status};
 use queue::{configure, count, pause, purge, scan};
 
-/// The largest COUNT, and the largest number of pairs of a MACK.
+/// The largest COUNT, and the most orders of one MSCHEDULE, MFINISH, MACK, MNACK or MRENEW.
 pub const COUNT_MAX: u64 = 1000;
 
 /// The longest BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
@@ -73,7 +75,7 @@ pub struct Limits {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::Schedule,
         Self::Finish,
         Self::Status,
@@ -96,6 +98,10 @@ impl Verb {
         Self::Scan,
         Self::Stats,
         Self::Apply,
+        Self::Mschedule,
+        Self::Mfinish,
+        Self::Mnack,
+        Self::Mrenew,
     ];
 
     /// The command's full name in lower case, as the server shows it.
@@ -123,6 +129,10 @@ impl Verb {
             Self::Scan => "order.scan",
             Self::Stats => "order.stats",
             Self::Apply => "order.apply",
+            Self::Mschedule => "order.mschedule",
+            Self::Mfinish => "order.mfinish",
+            Self::Mnack => "order.mnack",
+            Self::Mrenew => "order.mrenew",
         }
     }
 }
@@ -138,10 +148,11 @@ pub const fn key_and_arity(verb: Verb) -> i32 {
         Verb::Next | Verb::Pause | Verb::Requeue => -2,
         Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config => -3,
         // STATE is required: command queue STATE s.
-        Verb::Status | Verb::Ack | Verb::Nack | Verb::Purge => -4,
-        Verb::Schedule | Verb::Mack => -5,
+        Verb::Status | Verb::Ack | Verb::Nack | Verb::Purge | Verb::Mfinish => -4,
+        Verb::Schedule | Verb::Mack | Verb::Mnack => -5,
         // The lease is required, and its length is: command queue id fence PX ms.
-        Verb::Renew | Verb::Lock => -6,
+        Verb::Renew | Verb::Lock | Verb::Mschedule => -6,
+        Verb::Mrenew => -7,
     }
 }
 
@@ -172,6 +183,10 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         Verb::Claim => claim(&mut rest, limits).map(Request::Claim),
         Verb::Ack => ack(&mut rest, limits).map(Request::Ack),
         Verb::Mack => mack(&mut rest).map(Request::Mack),
+        Verb::Mschedule => mschedule(&mut rest, limits).map(Request::Mschedule),
+        Verb::Mfinish => mfinish(&mut rest).map(Request::Mfinish),
+        Verb::Mnack => mnack(&mut rest).map(Request::Mnack),
+        Verb::Mrenew => mrenew(&mut rest, limits).map(Request::Mrenew),
         Verb::Nack => nack(&mut rest).map(Request::Nack),
         Verb::Renew => renew(&mut rest, limits).map(Request::Renew),
         Verb::Lock => lock(&mut rest, limits).map(Request::Lock),
@@ -202,12 +217,6 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         }
     }
 }
-
-// ---------------------------------------------------------------- commands
-
-// ------------------------------------------------------------ option words
-
-// -------------------------------------------------------------- arguments
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,62 @@ use super::options::{
     STRICT, UPSERT, XX,
 };
 use crate::error::Error;
-use crate::request::{Direction, Finish, Guard, Mode, Schedule, SetStatus};
+use crate::request::{Direction, Finish, Guard, Mode, Schedule, SetStatus, Timed};
 use crate::words::limits::STATUS_BYTES_MAX;
+
+/// What SCHEDULE and MSCHEDULE have in common.
+#[derive(Default)]
+pub(super) struct Moves<'a> {
+    /// NX, XX or UPSERT.
+    mode: Option<(&'static str, Mode)>,
+    /// GT or LT.
+    only: Option<(&'static str, Direction)>,
+    /// FROM, and what the single command adds.
+    pub(super) guard: Guard<'a>,
+    /// STATUS.
+    status: Option<&'a [u8]>,
+}
+
+impl<'a> Moves<'a> {
+    /// Reads one of their options; false for any other.
+    pub(super) fn read(&mut self, rest: &mut Rest<'_, 'a>, option: u64) -> Result<bool, Error> {
+        match option {
+            NX => choose(&mut self.mode, ("NX", Mode::Create))?,
+            XX => choose(&mut self.mode, ("XX", Mode::Move))?,
+            UPSERT => choose(&mut self.mode, ("UPSERT", Mode::Upsert))?,
+            GT => choose(&mut self.only, ("GT", Direction::Later))?,
+            LT => choose(&mut self.only, ("LT", Direction::Earlier))?,
+            FROM => rest.guard(option, &mut self.guard)?,
+            STATUS => once(&mut self.status, "STATUS", rest.status("STATUS")?)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The request for one order.
+    pub(super) fn into_schedule(self, order: Timed<'a>) -> Result<Schedule<'a>, Error> {
+        // What is tested against an existing order asks for one.
+        let condition = self.only.map(|(name, _)| name);
+        let condition = condition.or_else(|| guard_name(&self.guard));
+        let mode = match (self.mode, condition) {
+            (Some((name, Mode::Create)), Some(other)) => {
+                return Err(Error::Exclusive { one: name, other });
+            }
+            (Some((_, mode)), _) => mode,
+            (None, Some(_)) => Mode::Move,
+            (None, None) => Mode::Create,
+        };
+        Ok(Schedule {
+            id: order.id,
+            when: order.when,
+            mode,
+            only: self.only.map(|(_, only)| only),
+            guard: self.guard,
+            status: self.status,
+            payload: order.payload,
+        })
+    }
+}
 
 /// `queue id <when> [NX|XX|UPSERT] [GT|LT] [<guard>] [STATUS s] [PAYLOAD b]`
 pub(super) fn schedule<'a>(
@@ -17,22 +71,14 @@ pub(super) fn schedule<'a>(
 ) -> Result<Schedule<'a>, Error> {
     let id = rest.id()?;
     let mut when = None;
-    let mut mode = None;
-    let mut only = None;
-    let mut guard = Guard::default();
-    let mut status = None;
     let mut payload = None;
+    let mut moves = Moves::default();
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX | EXAT | PXAT => choose(&mut when, rest.when(option)?)?,
-            NX => choose(&mut mode, ("NX", Mode::Create))?,
-            XX => choose(&mut mode, ("XX", Mode::Move))?,
-            UPSERT => choose(&mut mode, ("UPSERT", Mode::Upsert))?,
-            GT => choose(&mut only, ("GT", Direction::Later))?,
-            LT => choose(&mut only, ("LT", Direction::Earlier))?,
-            FROM | IFREV | FENCE => rest.guard(option, &mut guard)?,
-            STATUS => once(&mut status, "STATUS", rest.status("STATUS")?)?,
+            IFREV | FENCE => rest.guard(option, &mut moves.guard)?,
             PAYLOAD => once(&mut payload, "PAYLOAD", rest.blob("PAYLOAD", limits)?)?,
+            _ if moves.read(rest, option)? => {}
             _ => return Err(unknown(word)),
         }
     }
@@ -41,25 +87,7 @@ pub(super) fn schedule<'a>(
             options: "EX, PX, EXAT, PXAT",
         });
     };
-    // What is tested against an existing order asks for one.
-    let condition = only.map(|(name, _)| name).or_else(|| guard_name(&guard));
-    let mode = match (mode, condition) {
-        (Some((name, Mode::Create)), Some(other)) => {
-            return Err(Error::Exclusive { one: name, other });
-        }
-        (Some((_, mode)), _) => mode,
-        (None, Some(_)) => Mode::Move,
-        (None, None) => Mode::Create,
-    };
-    Ok(Schedule {
-        id,
-        when,
-        mode,
-        only: only.map(|(_, only)| only),
-        guard,
-        status,
-        payload,
-    })
+    moves.into_schedule(Timed { id, when, payload })
 }
 
 /// `queue id [STRICT] [CREATE] [<guard>] [STATUS s] [RESULT b] [KEEP ms]`

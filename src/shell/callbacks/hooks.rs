@@ -141,7 +141,10 @@ unsafe extern "C" fn on_role(
         if sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER {
             timer::promoted();
         }
-        // A new replica needs nothing: each pass asks for the role.
+        // Of a new replica each pass asks for the role. Leases end by time alone there.
+        if sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA {
+            timer::demoted();
+        }
     });
 }
 
@@ -156,6 +159,42 @@ unsafe extern "C" fn on_loading(
         if sub == raw::REDISMODULE_SUBEVENT_LOADING_ENDED {
             timer::loaded();
         }
+    });
+}
+
+/// Has the server tell of connections that close; each costs a call then.
+pub(crate) fn watch_clients() {
+    let (Some(call), Some(ctx)) = (api!(RedisModule_SubscribeToServerEvent), timer::detached())
+    else {
+        return;
+    };
+    let event = raw::RedisModuleEvent {
+        id: raw::REDISMODULE_EVENT_CLIENT_CHANGE,
+        dataver: 1,
+    };
+    // SAFETY: a context of this module; the callback lives as long as it.
+    if unsafe { call(ctx.as_ptr(), event, Some(on_client)) } != OK {
+        log(
+            Level::Warning,
+            c"orderwheel: the server does not tell of connections that close, SESSION has no effect",
+        );
+    }
+}
+
+/// A client came or went, maybe in the middle of somebody's command: only a note is taken.
+unsafe extern "C" fn on_client(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    sub: u64,
+    data: *mut c_void,
+) {
+    guarded((), || {
+        if sub != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED || data.is_null() {
+            return;
+        }
+        // SAFETY: the server gives this record with this event.
+        let client = unsafe { &*data.cast::<raw::RedisModuleClientInfo>() };
+        timer::disconnected(client.id);
     });
 }
 

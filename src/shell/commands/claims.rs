@@ -1,51 +1,15 @@
-//! CLAIM and MACK: commands on many orders.
+//! CLAIM.
 
 use std::cell::Cell;
 
-use crate::engine::lookup::AHEAD_MAX;
+use crate::engine::effect::Effect;
 use crate::error::Error;
-use crate::request::{Ack, Claim, Mack, Pick};
+use crate::request::{Claim, Pick};
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Mode, flag};
 use crate::shell::server::{reply, value};
 use crate::shell::state::waiters::{self, Wait, Want};
 use crate::shell::write::{Call, Write, perform};
-
-/// MACK: each pair as an ACK of its own, one effect blob for all.
-pub(super) fn acknowledge_many<'a>(call: &Call<'a>, ask: Mack<'a>) {
-    let Mack {
-        pairs,
-        from,
-        status,
-        keep_ms,
-    } = ask;
-    let mut one = Ack {
-        id: b"",
-        fence: 0,
-        from,
-        status,
-        result: None,
-        keep_ms,
-    };
-    perform(call, |write| {
-        let mut outcomes = Vec::with_capacity(pairs.len());
-        // Where the number line ends, those before are done.
-        let ended = pairs.iter().enumerate().try_for_each(|(at, (id, fence))| {
-            if at.is_multiple_of(AHEAD_MAX) {
-                let ahead = pairs.iter().skip(at).map(|(id, _)| *id);
-                write.queue.look_ahead(ahead);
-            }
-            (one.id, one.fence) = (id, *fence);
-            let decision = write.settle(|queue, env| queue.decide_ack(env, &one))?;
-            outcomes.push(decision.outcome);
-            Ok(())
-        });
-        write.queue.end_look_ahead();
-        ended?;
-        reply::outcomes(call.ctx, &outcomes);
-        Ok(())
-    });
-}
 
 /// CLAIM.
 pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
@@ -76,6 +40,7 @@ pub(super) fn claim_orders(call: &Call<'_>, ask: &Claim<'_>) {
     let wait = Wait {
         owner: ask.owner,
         lease_ms: ask.lease_ms,
+        session: ask.session,
         want: Want::Claim { count },
         block_ms: ms,
     };
@@ -98,6 +63,13 @@ fn hand_out(call: &Call<'_>, ask: &Claim<'_>, write: &mut Write<'_, '_>) -> Resu
     write.queue.expect(&claimed.picks);
     write.carry_out(effect)?;
     write.queue.note_late(&claimed.late_us);
+    if ask.session
+        && let Effect::Claim { grants, .. } = effect
+    {
+        for granted in grants {
+            write.bind(&granted.id);
+        }
+    }
     call.ctx.reply_array(claimed.picks.len());
     for pick in &claimed.picks {
         match write.queue.view_at(&call.now, *pick) {

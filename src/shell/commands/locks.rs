@@ -32,7 +32,15 @@ fn write<'a>(
 
 /// RENEW.
 pub(crate) fn renew<'a>(call: &Call<'a>, ask: &Renew<'a>) {
-    write(call, ask.id, |queue, env| queue.decide_renew(env, ask));
+    perform(call, |write| {
+        let decision = write.settle(|queue, env| queue.decide_renew(env, ask))?;
+        if ask.session && decision.effect.is_some() {
+            write.bind(ask.id);
+        }
+        let view = write.queue.view(&call.now, ask.id);
+        reply::lease(call.ctx, decision.outcome, view.as_ref());
+        Ok(())
+    });
 }
 
 /// UNLOCK.
@@ -56,6 +64,9 @@ pub(crate) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
     perform(call, |write| {
         let decision = write.settle(|queue, env| queue.decide_lock(env, ask, queued))?;
         let is_busy = decision.outcome == Outcome::Busy;
+        if ask.session && decision.effect.is_some() {
+            write.bind(ask.id);
+        }
         write.queue.note_lock(decision.outcome);
         counters::LOCK_ATTEMPTS.add(1);
         counters::LOCK_BUSY.add(u64::from(is_busy));
@@ -73,6 +84,7 @@ pub(crate) fn lock<'a>(call: &Call<'a>, ask: &Lock<'a>) {
     let wait = Wait {
         owner: ask.owner,
         lease_ms: Some(ask.lease_ms),
+        session: ask.session,
         want: Want::lock(ask),
         block_ms,
     };

@@ -3,7 +3,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | this one | registration, reading the arguments, commands that read |
-//! | `locks`, `claims`, `queue` | LOCK and its family; CLAIM and MACK; CONFIG to PURGE |
+//! | `locks`, `claims`, `queue` | LOCK and its family; CLAIM; CONFIG to PURGE |
+//! | `batches` | MSCHEDULE, MFINISH, MACK, MNACK, MRENEW |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
 //! | `table` | the one table of commands |
 //! | `arguments`, `describe`, `acl` | COMMAND DOCS and key specifications; the categories of ACL |
@@ -20,6 +21,7 @@
 pub(crate) mod acl;
 mod apply;
 mod arguments;
+mod batches;
 mod claims;
 pub(crate) mod describe;
 mod locks;
@@ -60,7 +62,7 @@ macro_rules! entries {
 
 /// The entry of each command, in the order of [`Verb::ALL`].
 const ENTRIES: [Entry; Verb::ALL.len()] =
-    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21];
+    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25];
 
 /// Registers every command. False if the server refuses one.
 pub(crate) fn register(ctx: Ctx) -> bool {
@@ -131,6 +133,10 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
             return reply::error(ctx, &error);
         }
     };
+    // A script, a function and another module's call have a client that is not there.
+    if request.is_of_session() && !Ctx::client_lives(ctx.client_id()) {
+        return reply::error(ctx, &Error::SessionNeedsConnection);
+    }
     let Some(name) = argv.get(1) else {
         return reply::error(ctx, &Error::Internal);
     };
@@ -157,7 +163,11 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
         Request::Resume => queue::resume(&call),
         Request::Requeue { count } => queue::requeue(&call, count),
         Request::Purge(ask) => queue::purge(&call, &ask),
-        Request::Mack(ask) => claims::acknowledge_many(&call, ask),
+        Request::Mack(ask) => batches::acknowledge(&call, &ask),
+        Request::Mschedule(ask) => batches::schedule(&call, &ask),
+        Request::Mfinish(ask) => batches::finish(&call, &ask),
+        Request::Mnack(ask) => batches::hand_back(&call, &ask),
+        Request::Mrenew(ask) => batches::renew(&call, &ask),
         Request::Claim(ask) => claims::claim_orders(&call, &ask),
         Request::Apply(ask) => apply::effects(&call, &ask),
         Request::Get { id } => read(&call, |queue| {

@@ -79,11 +79,48 @@ const PAYLOAD: Arg = Arg::after(c"PAYLOAD", c"payload", Kind::Text).optional();
 const RESULT: Arg = Arg::after(c"RESULT", c"result", Kind::Text).optional();
 /// How long a finished order is kept.
 const KEEP: Arg = Arg::after(c"KEEP", c"keep-milliseconds", Kind::Int).optional();
+/// Whether SCHEDULE creates, moves, or both.
+const MODE: Arg = Arg::one_of(
+    c"mode",
+    &[
+        Arg::word(c"nx", c"NX"),
+        Arg::word(c"xx", c"XX"),
+        Arg::word(c"upsert", c"UPSERT"),
+    ],
+)
+.optional();
+/// Which way a deadline may move.
+const DIRECTION: Arg = Arg::one_of(
+    c"direction",
+    &[Arg::word(c"gt", c"GT"), Arg::word(c"lt", c"LT")],
+)
+.optional();
+/// When a failed order is offered again.
+const AGAIN: Arg = Arg::one_of(
+    c"again",
+    &[
+        Arg::after(c"DELAY", c"delay-milliseconds", Kind::Int),
+        Arg::word(c"dead", c"DEAD"),
+    ],
+)
+.optional();
+/// The try does not count.
+const UNTRIED: Arg = Arg::word(c"untried", c"UNTRIED").optional();
+/// Why a try failed.
+const ERROR: Arg = Arg::after(c"ERROR", c"text", Kind::Text).optional();
+/// A lease may only get shorter.
+const LT: Arg = Arg::word(c"lt", c"LT").optional();
+/// The lease ends with the connection.
+const SESSION: Arg = Arg::word(c"session", c"SESSION").optional();
+/// How many orders follow.
+const COUNTED: Arg = Arg::new(c"n", Kind::Int);
+/// Orders under a lease.
+const FENCED: Arg = Arg::block(c"order", &[ID, FENCE]).multiple();
 /// How many.
 const COUNT: Arg = Arg::after(c"COUNT", c"count", Kind::Int).optional();
 
 /// Every command.
-pub(super) const COMMANDS: [Command; 22] = [
+pub(super) const COMMANDS: [Command; 26] = [
     Command {
         verb: Verb::Schedule,
         flags: c"write deny-oom fast",
@@ -92,28 +129,7 @@ pub(super) const COMMANDS: [Command; 22] = [
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
-            QUEUE,
-            ID,
-            WHEN,
-            Arg::one_of(
-                c"mode",
-                &[
-                    Arg::word(c"nx", c"NX"),
-                    Arg::word(c"xx", c"XX"),
-                    Arg::word(c"upsert", c"UPSERT"),
-                ],
-            )
-            .optional(),
-            Arg::one_of(
-                c"direction",
-                &[Arg::word(c"gt", c"GT"), Arg::word(c"lt", c"LT")],
-            )
-            .optional(),
-            FROM,
-            IFREV,
-            IF_FENCE,
-            STATUS,
-            PAYLOAD,
+            QUEUE, ID, WHEN, MODE, DIRECTION, FROM, IFREV, IF_FENCE, STATUS, PAYLOAD,
         ],
     },
     Command {
@@ -179,6 +195,7 @@ pub(super) const COMMANDS: [Command; 22] = [
                 ],
             )
             .optional(),
+            SESSION,
         ],
     },
     Command {
@@ -199,8 +216,13 @@ pub(super) const COMMANDS: [Command; 22] = [
         access: DELETES,
         args: &[
             QUEUE,
-            Arg::new(c"n", Kind::Int),
-            Arg::block(c"pair", &[ID, FENCE]).multiple(),
+            Arg::word(c"statuses", c"STATUSES").optional(),
+            COUNTED,
+            Arg::block(
+                c"order",
+                &[ID, FENCE, Arg::new(c"order-status", Kind::Text).optional()],
+            )
+            .multiple(),
             FROM,
             STATUS,
             KEEP,
@@ -213,21 +235,7 @@ pub(super) const COMMANDS: [Command; 22] = [
         summary: c"Hands a claimed order back: it is offered again later, or given up.",
         complexity: c"O(1)",
         access: CHANGES,
-        args: &[
-            QUEUE,
-            ID,
-            FENCE,
-            Arg::one_of(
-                c"again",
-                &[
-                    Arg::after(c"DELAY", c"delay-milliseconds", Kind::Int),
-                    Arg::word(c"dead", c"DEAD"),
-                ],
-            )
-            .optional(),
-            Arg::word(c"untried", c"UNTRIED").optional(),
-            Arg::after(c"ERROR", c"text", Kind::Text).optional(),
-        ],
+        args: &[QUEUE, ID, FENCE, AGAIN, UNTRIED, ERROR],
     },
     Command {
         verb: Verb::Renew,
@@ -236,7 +244,7 @@ pub(super) const COMMANDS: [Command; 22] = [
         summary: c"Gives a lease a new end.",
         complexity: c"O(1)",
         access: CHANGES,
-        args: &[QUEUE, ID, FENCE, LEASE, Arg::word(c"lt", c"LT").optional()],
+        args: &[QUEUE, ID, FENCE, LEASE, LT, SESSION],
     },
     Command {
         verb: Verb::Lock,
@@ -255,6 +263,7 @@ pub(super) const COMMANDS: [Command; 22] = [
             Arg::after(c"MAX", c"max-milliseconds", Kind::Int).optional(),
             Arg::after(c"FP", c"fingerprint", Kind::Text).optional(),
             Arg::after(c"BLOCK", c"block-milliseconds", Kind::Int).optional(),
+            SESSION,
         ],
     },
     Command {
@@ -424,6 +433,77 @@ pub(super) const COMMANDS: [Command; 22] = [
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE],
+    },
+    Command {
+        verb: Verb::Mschedule,
+        flags: c"write deny-oom",
+        categories: "",
+        summary: c"Creates many orders with their deadlines, or moves the deadlines.",
+        complexity: c"O(N) with N the number of orders",
+        access: CHANGES,
+        args: &[
+            QUEUE,
+            Arg::one_of(
+                c"unit",
+                &[
+                    Arg::word(c"seconds", c"EX"),
+                    Arg::word(c"milliseconds", c"PX"),
+                    Arg::word(c"unix-time-seconds", c"EXAT"),
+                    Arg::word(c"unix-time-milliseconds", c"PXAT"),
+                ],
+            ),
+            Arg::word(c"payloads", c"PAYLOADS").optional(),
+            COUNTED,
+            Arg::block(
+                c"order",
+                &[
+                    ID,
+                    Arg::new(c"time", Kind::Int),
+                    Arg::new(c"order-payload", Kind::Text).optional(),
+                ],
+            )
+            .multiple(),
+            MODE,
+            DIRECTION,
+            FROM,
+            STATUS,
+        ],
+    },
+    Command {
+        verb: Verb::Mfinish,
+        flags: c"write",
+        categories: "",
+        summary: c"Ends the deadlines of many orders.",
+        complexity: c"O(N) with N the number of orders",
+        access: CHANGES,
+        args: &[
+            QUEUE,
+            COUNTED,
+            ID.multiple(),
+            Arg::word(c"strict", c"STRICT").optional(),
+            Arg::word(c"create", c"CREATE").optional(),
+            FROM,
+            STATUS,
+            KEEP,
+        ],
+    },
+    Command {
+        verb: Verb::Mnack,
+        flags: c"write",
+        categories: "",
+        summary: c"Hands many claimed orders back.",
+        complexity: c"O(N) with N the number of orders",
+        access: CHANGES,
+        args: &[QUEUE, COUNTED, FENCED, AGAIN, UNTRIED, ERROR],
+    },
+    Command {
+        verb: Verb::Mrenew,
+        flags: c"write",
+        categories: "",
+        summary: c"Gives many leases a new end.",
+        complexity: c"O(N) with N the number of orders",
+        access: CHANGES,
+        args: &[QUEUE, COUNTED, FENCED, LEASE, LT, SESSION],
     },
     Command {
         verb: Verb::Apply,

@@ -1,8 +1,8 @@
 //! Claims for clients that wait for orders.
 
-use super::Pass;
+use super::{Pass, sessions};
 use crate::engine::Queue;
-use crate::engine::effect::Effect;
+use crate::engine::effect::{Effect, Granted};
 use crate::request::{Claim, Pick};
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::Row;
@@ -36,6 +36,7 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
                 count,
                 block_ms: None,
             },
+            session: turn.session.is_some(),
         };
         let granted = value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.advance(&pass.now, &mut || pass.more());
@@ -60,9 +61,16 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         let now = clock::now();
         let rows = value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.note_late(&claimed.late_us);
+            if let (Some(client), Effect::Claim { grants, .. }) = (turn.session, &effect) {
+                let bind = |granted: &Granted<'_>| queue.bind(&now, &granted.id, client);
+                grants.iter().for_each(bind);
+            }
             grant_rows(queue, &now, &effect, &claimed.picks)
         })
         .unwrap_or_default();
+        if let Some(client) = turn.session {
+            sessions::bound(client, db, key);
+        }
         counters::WAITERS_SERVED.add(rows.len() as u64);
         waiters::serve(turn.ticket, Reply::Rows(rows));
         if !pass.more() {
@@ -79,7 +87,7 @@ fn grant_rows(queue: &Queue, now: &Now, effect: &Effect<'_>, picks: &[u32]) -> V
     let Effect::Claim { grants, .. } = effect else {
         return Vec::new();
     };
-    let row = |(granted, pick): (&crate::engine::effect::Granted<'_>, &u32)| {
+    let row = |(granted, pick): (&Granted<'_>, &u32)| {
         let view = queue.view_at(now, *pick)?;
         if view.fence != granted.fence || view.id != &*granted.id {
             return None;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::sessions;
 use crate::engine::effect::{Bytes, Effect};
 use crate::engine::{Announcement, Outcome, Queue};
 use crate::error::Error;
@@ -100,10 +101,16 @@ fn grant(ctx: Ctx, now: &Now, name: Name<'_>, id: &[u8], turn: &Turn, granted: G
     }
     counters::WAITERS_SERVED.add(1);
     let answer = value::with_queue(ctx, name, Mode::Quiet, |queue| {
+        if let Some(client) = turn.session {
+            queue.bind(&clock::now(), id, client);
+        }
         queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
         // By a clock of now: never more than what is left.
         LeaseAnswer::of(outcome, queue.view(&clock::now(), id).as_ref())
     });
+    if let Some(client) = turn.session {
+        sessions::bound(client, ctx.db(), name.bytes());
+    }
     let answer = answer.unwrap_or_else(|| LeaseAnswer::of(Outcome::Missing, None));
     waiters::serve(turn.ticket, Reply::Lease(answer));
     true
@@ -138,6 +145,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             max_ms: *max_ms,
             fp: fp.as_deref(),
             block_ms: None,
+            session: turn.session.is_some(),
         };
         let decision = write::decide(*now, &settings::defaults(), |env| {
             queue.decide_lock(env, &ask, false)

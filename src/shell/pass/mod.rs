@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   timer ──► pass ─┬─ advance     (derived structures)
-//!                   ├─ forget      ─┐
+//!                   ├─ sessions    ─┐
+//!                   ├─ forget      ─┤
 //!                   ├─ waiters     ─┼─► RM_Call ORDER.APPLY
 //!                   └─ announce ────┘   (a probe first)
 //! ```
@@ -26,6 +27,7 @@
 mod announce;
 mod claims;
 mod locks;
+mod sessions;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ use crate::shell::server::api::{
 };
 use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{clock, counters, value};
-use crate::shell::state::{events, settings, waiters};
+use crate::shell::state::{self, events, settings, waiters};
 use crate::shell::write::call_apply;
 use crate::words::time::Now;
 
@@ -269,6 +271,9 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
             queue.take_lapsed()
         })
     };
+    if pass.primary && !progress.refused {
+        progress.refused = !sessions::release(ctx, pass, db, key, name);
+    }
     let advanced = advance();
     if pass.primary && !progress.refused {
         // Also where there is no queue any more: what it locked is free.
@@ -307,11 +312,12 @@ fn next_look(
     ctx: Ctx,
     pass: &Pass,
     db: i32,
-    key: &[u8],
+    key: &Arc<[u8]>,
     name: Name<'_>,
     progress: Progress,
 ) -> Option<u64> {
     let waiting = waiters::waiting(db, key);
+    let closed = state::sessions::closed_in(db, key);
     let defaults = settings::defaults();
     let ended = value::with_queue(ctx, name, Mode::Quiet, |queue| {
         queue.take_hint();
@@ -330,6 +336,9 @@ fn next_look(
         }
         if pass.primary {
             wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
+        }
+        if pass.primary && !closed.is_empty() {
+            wake = 0;
         }
         if wake <= now_ms {
             wake = pass.in_ms(pass.retry_ms(progress.refused));

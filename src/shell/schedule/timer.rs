@@ -30,10 +30,10 @@ use redis_module::raw;
 use crate::engine::{Duty, Queue};
 use crate::shell::schedule::agenda::{Agenda, Cursor, NEVER};
 use crate::shell::schedule::alarm;
-use crate::shell::server::api::{Ctx, Detached, Level, guarded, log_text};
+use crate::shell::server::api::{Ctx, Detached, Level, Mode, Text, guarded, log_text};
 use crate::shell::server::cell::{Shared, SharedCell};
-use crate::shell::server::{clock, counters, reaper};
-use crate::shell::state::{fences, settings, waiters};
+use crate::shell::server::{clock, counters, reaper, value};
+use crate::shell::state::{fences, sessions, settings, waiters};
 use crate::words::time::Now;
 
 /// A difference between the clocks' progress that counts as a step, microseconds.
@@ -199,6 +199,9 @@ pub(crate) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
         waiters::all_changed(db, key);
         wake = 0;
     }
+    if sessions::came(db, key, queue) {
+        wake = 0;
+    }
     queue.set_armed(wake);
     let holding = STATE
         .with(|state| state.hold_until_us > now.mono_us)
@@ -219,6 +222,7 @@ fn file(db: i32, key: &[u8], wake: u64) {
 /// A queue is no longer under this name.
 pub(crate) fn forget(db: i32, key: &[u8]) {
     AGENDA.with(|agenda| agenda.drop_key(db, key));
+    sessions::forget(db, key);
     locks_are_free(db, key);
 }
 
@@ -235,6 +239,20 @@ pub(crate) fn file_now(db: i32, key: &[u8]) {
     file(db, key, 0);
 }
 
+/// The connection of a client has closed. Its leases end in a pass that comes in this
+/// turn of the event loop: also where the server has just reckoned how long to sleep,
+/// for the alarm wakes it.
+pub(crate) fn disconnected(client: u64) {
+    let queues = sessions::disconnected(client);
+    if queues.is_empty() {
+        return;
+    }
+    for (db, key) in queues {
+        file(db, &key, 0);
+    }
+    alarm::set(clock::wall_us() / 1000);
+}
+
 /// Has every queue that somebody waits for looked at in the next pass.
 pub(crate) fn look_at_awaited() {
     for (db, key) in waiters::awaited(None) {
@@ -247,6 +265,7 @@ pub(crate) fn flushed(db: Option<i32>) {
     if let Some(books) = AGENDA.with(|agenda| agenda.clear(db)) {
         reaper::drop_elsewhere(Box::new(books));
     }
+    sessions::flushed(db);
     for (db, key) in waiters::awaited(db) {
         locks_are_free(db, &key);
     }
@@ -255,6 +274,7 @@ pub(crate) fn flushed(db: Option<i32>) {
 /// Two databases were swapped: queues go with them, waiters stay.
 pub(crate) fn swapped(one: i32, other: i32) {
     AGENDA.with(|agenda| agenda.swap(one, other));
+    sessions::swapped(one, other);
     if STATE.with(|state| state.in_pass) == Some(true) {
         // By an event's listener: what the pass has in hand is elsewhere now.
         sweep(false);
@@ -274,6 +294,20 @@ pub(crate) fn promoted() {
     fences::guard();
     hold();
     sweep(true);
+}
+
+/// This server became a replica: what ends with a connection ends by time now, as on
+/// every other server.
+pub(crate) fn demoted() {
+    let Some(ctx) = detached() else {
+        return;
+    };
+    for (db, key) in sessions::places() {
+        if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
+            value::with_queue(ctx, name.name(), Mode::Quiet, Queue::unbind_all);
+        }
+        sessions::forget(db, &key);
+    }
 }
 
 /// A dataset was loaded. Queues from an AOF were filed by commands, those from

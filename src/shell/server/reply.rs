@@ -236,7 +236,7 @@ pub(crate) fn outcomes(ctx: Ctx, outcomes: &[Outcome]) {
 
 /// The map of GET.
 pub(crate) fn map(ctx: Ctx, view: &OrderView<'_>) {
-    ctx.reply_map(18);
+    ctx.reply_map(19);
     let name = |name: &str| ctx.reply_bytes(name.as_bytes());
     name("id");
     ctx.reply_bytes(view.id);
@@ -278,6 +278,10 @@ pub(crate) fn map(ctx: Ctx, view: &OrderView<'_>) {
     moment(ctx, view.finished_at);
     name("finished_deadline");
     moment(ctx, view.finished_deadline);
+    name("session");
+    // Once the connection has closed the lease only waits for its end.
+    let connected = view.session != 0 && Ctx::client_lives(view.session);
+    ctx.reply_int(if connected { int(view.session) } else { 0 });
 }
 
 /// `[id, deadline]` for each order of NEXT.

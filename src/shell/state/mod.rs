@@ -12,6 +12,7 @@
 pub(crate) mod events;
 pub(crate) mod fences;
 pub(crate) mod metrics;
+pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod tokens;
 pub(crate) mod waiters;

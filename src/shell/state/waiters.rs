@@ -75,6 +75,8 @@ struct Waiter {
     owner: Arc<[u8]>,
     /// Length of the lease it asked for.
     lease_ms: Option<u64>,
+    /// The lease is to end with its connection.
+    session: bool,
     /// What it waits for.
     want: Want,
     /// The client's id.
@@ -97,6 +99,8 @@ pub(crate) struct Turn {
     pub(crate) owner: Arc<[u8]>,
     /// Length of the lease it asked for.
     pub(crate) lease_ms: Option<u64>,
+    /// The client, where the lease is to end with its connection.
+    pub(crate) session: Option<u64>,
     /// What it waits for.
     pub(crate) want: Want,
     /// Since when (monotonic), microseconds.
@@ -349,6 +353,8 @@ pub(crate) struct Wait<'a> {
     pub(crate) owner: &'a [u8],
     /// Length of the lease.
     pub(crate) lease_ms: Option<u64>,
+    /// The lease is to end with its connection.
+    pub(crate) session: bool,
     /// What for.
     pub(crate) want: Want,
     /// How long, milliseconds; 0: without limit.
@@ -413,6 +419,7 @@ pub(crate) fn wait(ctx: Ctx, name: Name<'_>, db: i32, wait: Wait<'_>) -> bool {
                 key,
                 owner: Arc::from(wait.owner),
                 lease_ms: wait.lease_ms,
+                session: wait.session,
                 want: wait.want,
                 client,
                 blocked,
@@ -447,6 +454,7 @@ fn first_of(line: impl Fn(&Waiters) -> Option<usize>) -> Option<Turn> {
                     ticket,
                     owner: Arc::clone(&waiter.owner),
                     lease_ms: waiter.lease_ms,
+                    session: waiter.session.then_some(waiter.client),
                     want: waiter.want.clone(),
                     since_us: waiter.since_us,
                     verdict: waiter.verdict.clone(),

@@ -30,6 +30,7 @@ impl World {
             owner,
             lease_ms,
             pick,
+            session: false,
         };
         self.compare_claim(one, &ask, patient)
     }

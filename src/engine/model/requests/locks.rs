@@ -14,6 +14,7 @@ impl World {
             fence,
             lease_ms,
             shorten,
+            session: false,
         };
         self.compare_renew(n, &ask);
         n
@@ -49,6 +50,7 @@ impl World {
             max_ms,
             fp,
             block_ms: None,
+            session: false,
         };
         self.compare_lock(n, &ask, queued);
         n

@@ -206,9 +206,19 @@ impl Arena {
     /// Whether so many pages are in use that large blocks may soon find none. The
     /// pages kept back are for what changes, not for what is new.
     pub fn is_nearly_full(&self) -> bool {
+        self.is_nearly_full_after(0)
+    }
+
+    /// Whether it may be nearly full once so many more blocks are in it, each of which
+    /// may need a page of its own.
+    pub fn is_nearly_full_after(&self, blocks: usize) -> bool {
         match &self.pages {
             Pages::One(_) => false,
-            Pages::Many(many) => many.rest.mapped >= pages_max().saturating_sub(PAGES_KEPT_BACK),
+            Pages::Many(many) => {
+                let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+                let most = pages_max().saturating_sub(PAGES_KEPT_BACK);
+                many.rest.mapped.saturating_add(blocks) >= most
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::engine::outcome::{Decision, Outcome};
 use crate::engine::testing::digest;
 use crate::engine::view::OrderView;
 use crate::error::Error;
-use crate::request::{Configure, Limits, Request, Verb, parse};
+use crate::request::{Configure, Finish, Limits, Request, Schedule, Verb, parse};
 use crate::words::glob;
 use crate::words::state::State;
 
@@ -35,6 +35,19 @@ impl Bench {
         self.ask(&request)
     }
 
+    /// Does a batch: what is checked before, then each order as by itself.
+    fn ask_each<'a>(
+        &mut self,
+        checked: Result<(), Error>,
+        requests: impl Iterator<Item = Request<'a>>,
+    ) -> String {
+        if let Err(error) = checked {
+            return error.to_string();
+        }
+        let said: Vec<String> = requests.map(|request| self.ask(&request)).collect();
+        said.join(", ")
+    }
+
     /// Does one request.
     pub(in crate::engine::tests) fn ask(&mut self, request: &Request<'_>) -> String {
         let now = self.now();
@@ -51,6 +64,28 @@ impl Bench {
             Vec::new()
         };
         let (id, decision) = match request {
+            Request::Mschedule(ask) => {
+                let checked = self.queue.check_mschedule(&now, ask);
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Schedule(Schedule {
+                        id: order.id,
+                        when: order.when,
+                        payload: order.payload,
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(checked, orders);
+            }
+            Request::Mfinish(ask) => {
+                let checked = self.queue.check_mfinish(ask);
+                let orders = ask.orders.iter().map(|id| {
+                    Request::Finish(Finish {
+                        id,
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(checked, orders);
+            }
             Request::Schedule(ask) => (ask.id, self.queue.decide_schedule(&mut env, ask)),
             Request::Finish(ask) => (ask.id, self.queue.decide_finish(&mut env, ask)),
             Request::Status(ask) => (ask.id, self.queue.decide_status(&mut env, ask)),
@@ -165,7 +200,11 @@ impl Bench {
                 self.queue.purge_on(&swept);
                 return self.sweep(&swept);
             }
-            Request::Mack(_) | Request::Stats | Request::Apply(_) => {
+            Request::Mack(_)
+            | Request::Mnack(_)
+            | Request::Mrenew(_)
+            | Request::Stats
+            | Request::Apply(_) => {
                 panic!("not for stories: {request:?}")
             }
         };

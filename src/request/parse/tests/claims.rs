@@ -1,6 +1,16 @@
 //! Commands on claims: the pairs of MACK.
 
 use super::*;
+use crate::request::Fenced;
+
+/// An order and its fence.
+const fn fenced(id: &[u8], fence: u64) -> Fenced<'_> {
+    Fenced {
+        id,
+        fence,
+        status: None,
+    }
+}
 
 #[test]
 fn mack_has_one_to_a_thousand_pairs_and_exactly_as_many_as_it_says() {
@@ -31,9 +41,9 @@ fn mack_has_one_to_a_thousand_pairs_and_exactly_as_many_as_it_says() {
         let Ok(Request::Mack(mack)) = run(Verb::Mack, &args) else {
             panic!("{count}")
         };
-        assert_eq!(mack.pairs, vec![(&b"id"[..], 7); count]);
+        assert_eq!(mack.orders, vec![fenced(b"id", 7); count]);
         assert_eq!(
-            (mack.from, mack.status, mack.keep_ms),
+            (mack.each.from, mack.each.status, mack.each.keep_ms),
             (Vec::new(), None, None)
         );
         let Err(error) = run(Verb::Mack, &args[..args.len() - 1]) else {
@@ -43,8 +53,9 @@ fn mack_has_one_to_a_thousand_pairs_and_exactly_as_many_as_it_says() {
         if count > 1 {
             assert_eq!(
                 error,
-                Error::MissingPairs {
-                    pairs: count as u64
+                Error::MissingOrders {
+                    count: count as u64,
+                    what: "pairs of id and fence",
                 }
             );
         }
@@ -57,15 +68,18 @@ fn mack_has_one_to_a_thousand_pairs_and_exactly_as_many_as_it_says() {
     );
     // An option where a pair belongs is read as a pair.
     assert_eq!(
-        words(Verb::Mack, "2 a 1 STATUS s"),
-        Err(Error::NotAnInteger { name: "fence" })
+        line(Verb::Mack, "2 a 1 STATUS s"),
+        "ERR value of fence is not an integer, must be decimal digits only (order 2 of the list)"
     );
     let Ok(Request::Mack(mack)) = words(Verb::Mack, "2 a 1 a 2 from x FROM y KEEP 0 status s")
     else {
         panic!("options after the pairs")
     };
-    assert_eq!(mack.pairs, [(&b"a"[..], 1), (b"a", 2)]);
-    assert_eq!(mack.from, [b"x", b"y"]);
-    assert_eq!((mack.status, mack.keep_ms), (Some(&b"s"[..]), Some(0)));
+    assert_eq!(mack.orders, [fenced(b"a", 1), fenced(b"a", 2)]);
+    assert_eq!(mack.each.from, [b"x", b"y"]);
+    assert_eq!(
+        (mack.each.status, mack.each.keep_ms),
+        (Some(&b"s"[..]), Some(0))
+    );
     assert_eq!(words(Verb::Mack, "1 a 1 RESULT r"), Err(unknown(b"RESULT")));
 }

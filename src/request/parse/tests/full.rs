@@ -113,8 +113,9 @@ fn options_come_in_any_order_and_any_case() {
             count: 8,
             block_ms: Some(9),
         },
+        session: true,
     });
-    permutations(&["PX 7", "count 8", "BLOCK 9"], &mut |order| {
+    permutations(&["PX 7", "count 8", "BLOCK 9", "session"], &mut |order| {
         assert_eq!(
             words(Verb::Claim, &format!("me {}", order.join(" "))).as_ref(),
             Ok(&full)
@@ -124,8 +125,9 @@ fn options_come_in_any_order_and_any_case() {
         owner: b"me",
         lease_ms: Some(7000),
         pick: Pick::Id(b"x"),
+        session: true,
     });
-    permutations(&["EX 7", "id x"], &mut |order| {
+    permutations(&["EX 7", "id x", "SESSION"], &mut |order| {
         assert_eq!(
             words(Verb::Claim, &format!("me {}", order.join(" "))).as_ref(),
             Ok(&full)
@@ -169,8 +171,9 @@ fn options_come_in_any_order_and_any_case() {
         fence: 7,
         lease_ms: 5,
         shorten: true,
+        session: true,
     });
-    permutations(&["PX 5", "LT"], &mut |order| {
+    permutations(&["PX 5", "LT", "SESSION"], &mut |order| {
         assert_eq!(
             words(Verb::Renew, &format!("id 7 {}", order.join(" "))).as_ref(),
             Ok(&full)
@@ -185,9 +188,10 @@ fn options_come_in_any_order_and_any_case() {
         max_ms: Some(8),
         fp: Some(b"f"),
         block_ms: Some(9),
+        session: true,
     });
     permutations(
-        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9"],
+        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9", "SESSION"],
         &mut |order| {
             assert_eq!(
                 words(Verb::Lock, &format!("id me {}", order.join(" "))).as_ref(),
@@ -249,6 +253,7 @@ fn what_is_not_given_has_its_default() {
             count: 1,
             block_ms: None,
         },
+        session: false,
     };
     assert_eq!(words(Verb::Claim, "me"), Ok(Request::Claim(claim)));
     assert_eq!(words(Verb::Next, ""), Ok(Request::Next { count: 1 }));
@@ -281,6 +286,7 @@ fn what_is_not_given_has_its_default() {
         fence: 7,
         lease_ms: 1000,
         shorten: false,
+        session: false,
     };
     assert_eq!(words(Verb::Renew, "id 7 EX 1"), Ok(Request::Renew(renew)));
     let lock = Lock {
@@ -291,6 +297,7 @@ fn what_is_not_given_has_its_default() {
         max_ms: None,
         fp: None,
         block_ms: None,
+        session: false,
     };
     assert_eq!(words(Verb::Lock, "id me PX 5"), Ok(Request::Lock(lock)));
     let whichever = Break {

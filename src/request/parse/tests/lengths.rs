@@ -105,7 +105,7 @@ fn byte_strings_are_kept_as_they_are_within_their_lengths() {
                     assert!(told.contains(&format!("{value:?}")), "{words:?}: {told}");
                     Ok(())
                 }
-                Err(error) => Err(error),
+                Err(error) => Err(bare(error)),
             }
         };
         for sample in samples {

@@ -53,6 +53,14 @@ fn words(verb: Verb, text: &str) -> Result<Request<'_>, Error> {
     )
 }
 
+/// An error without its place in a list.
+fn bare(error: Error) -> Error {
+    match error {
+        Error::InList { error, .. } => *error,
+        other => other,
+    }
+}
+
 /// The error line of words parted by spaces.
 fn line(verb: Verb, text: &str) -> String {
     words(verb, text).unwrap_err().to_string()

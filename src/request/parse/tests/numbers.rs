@@ -153,7 +153,7 @@ fn filled<'a>(place: &'a Place, number: &'a [u8]) -> Result<Request<'a>, Error> 
             }
         })
         .collect();
-    run(place.verb, &args)
+    run(place.verb, &args).map_err(bare)
 }
 
 #[test]

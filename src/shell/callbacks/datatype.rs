@@ -28,7 +28,7 @@ use crate::shell::server::api::{
 use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{clock, reaper};
 use crate::shell::state::{fences, metrics, settings};
-use crate::shell::write::VERSION_TEXT;
+use crate::shell::write::VERSION;
 
 /// Version of the saved form. Old ones stay readable for ever.
 const ENCODING: c_int = 0;
@@ -166,7 +166,7 @@ unsafe extern "C" fn rewrite(
                     c"ORDER.APPLY".as_ptr(),
                     c"scb".as_ptr(),
                     key,
-                    VERSION_TEXT.as_ptr(),
+                    VERSION.text().as_ptr(),
                     chunk.as_ptr().cast::<std::ffi::c_char>(),
                     chunk.len(),
                 );

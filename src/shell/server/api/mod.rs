@@ -29,4 +29,4 @@ pub(crate) use call::{ERR, OK, api, flag, guarded, is_valkey, replication_is_pau
 pub(crate) use context::{Ctx, Detached};
 pub(crate) use key::{Key, Mode};
 pub(crate) use log::{Level, install_panic_hook, log, log_once_a_second, log_text};
-pub(crate) use text::{Name, Text};
+pub(crate) use text::{Kept, Name, Text};

@@ -57,7 +57,9 @@ fn code(path: &Path) -> Vec<(usize, String)> {
 #[test]
 fn the_pure_core_knows_nothing_of_the_server_reads_no_clock_and_is_safe() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let pure = ["engine", "request", "words", "codec.rs", "codec", "error.rs"];
+    let pure = [
+        "engine", "request", "words", "codec.rs", "codec", "error.rs",
+    ];
     let files: Vec<PathBuf> = pure
         .iter()
         .flat_map(|place| sources(&source.join(place)))

@@ -38,6 +38,23 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 13] = [
+        Self::Ok,
+        Self::Exists,
+        Self::Missing,
+        Self::Unchanged,
+        Self::Leased,
+        Self::Finished,
+        Self::State,
+        Self::Stale,
+        Self::Expired,
+        Self::Gone,
+        Self::Held,
+        Self::Busy,
+        Self::Mismatch,
+    ];
+
     /// The word on the wire.
     pub const fn word(self) -> &'static str {
         match self {

@@ -23,6 +23,7 @@ mod context;
 mod key;
 mod log;
 mod text;
+mod word;
 
 pub(crate) use blocked::{Blocked, BlockedCalls};
 pub(crate) use call::{ERR, OK, api, flag, guarded, is_valkey, replication_is_paused};
@@ -30,3 +31,4 @@ pub(crate) use context::{Ctx, Detached};
 pub(crate) use key::{Key, Mode};
 pub(crate) use log::{Level, install_panic_hook, log, log_once_a_second, log_text};
 pub(crate) use text::{Kept, Name, Text};
+pub(crate) use word::Word;

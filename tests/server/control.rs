@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_millis(60);
 /// Ten minutes.
 const LONG: u64 = 600_000;
 /// A queue's settings, in the order they are listed.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "lease-ms",
     "lock-ms-max",
     "max-attempts",
@@ -24,6 +24,7 @@ const SETTINGS: [&str; 9] = [
     "keep-ms",
     "max-leased",
     "dead-max",
+    "claims-per-s-max",
     "transitions",
 ];
 
@@ -95,7 +96,7 @@ fn a_queue_goes_by_the_servers_settings_until_it_has_its_own() {
     let server = Server::plain();
     let mut c = server.client();
     let before = settings(&mut c, "q");
-    for name in &SETTINGS[..8] {
+    for name in &SETTINGS[..9] {
         assert_eq!(
             before[*name],
             c.config_get(&format!("orderwheel.{name}")),
@@ -159,7 +160,7 @@ fn a_queue_goes_by_the_servers_settings_until_it_has_its_own() {
     // Names and actions in any case of letters; RESP3 answers a map.
     let mut third = server.client3();
     assert!(
-        matches!(cmd!(third, "ORDER.CONFIG", "q", "get"), Value::Map(pairs) if pairs.len() == 9)
+        matches!(cmd!(third, "ORDER.CONFIG", "q", "get"), Value::Map(pairs) if pairs.len() == 10)
     );
 }
 
@@ -177,6 +178,7 @@ fn settings_survive_everything_an_order_does() {
         ("keep-ms", "16"),
         ("max-leased", "17"),
         ("dead-max", "0"),
+        ("claims-per-s-max", "18"),
         ("transitions", "unpaid>paid unpaid>closed >unpaid"),
     ];
     for (name, value) in own {

@@ -31,7 +31,7 @@ const LOCK_MS_MAX: i64 = 600_000;
 const AT_ONCE: usize = 2000;
 
 /// The settings that are numbers, and their limits.
-const SETTINGS: [(&str, u64, u64); 8] = [
+const SETTINGS: [(&str, u64, u64); 9] = [
     ("lease-ms", 1, 31_536_000_000),
     ("lock-ms-max", 1, 31_536_000_000),
     ("max-attempts", 0, 1_000_000_000),
@@ -40,6 +40,7 @@ const SETTINGS: [(&str, u64, u64); 8] = [
     ("keep-ms", 0, 315_360_000_000),
     ("max-leased", 0, 1_000_000_000),
     ("dead-max", 0, 100_000_000),
+    ("claims-per-s-max", 0, 1_000_000),
 ];
 
 /// What numbers are replaced by: the limits of any of them, and what is beside them.

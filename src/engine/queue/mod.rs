@@ -41,9 +41,11 @@ use super::tables::wheel::Wheel;
 use crate::words::time::{MOMENT_MAX, Now, WallMs};
 
 mod announce;
+mod brake;
 mod file;
 mod time;
 
+use brake::Brake;
 pub(super) use file::Entry;
 pub use time::Duty;
 
@@ -116,6 +118,8 @@ pub(super) struct Busy {
     undrawing: Option<Undrawing>,
     /// Totals and times, but for [`Queue::scheduled`].
     pub(super) meters: Lazy<Meters>,
+    /// What may be handed out now, where that is limited; `None`: as much as ever.
+    brake: Option<Box<Brake>>,
 }
 
 impl Busy {
@@ -140,6 +144,7 @@ impl Busy {
         latest: WallMs(0),
         undrawing: None,
         meters: Lazy::new(),
+        brake: None,
     };
 }
 
@@ -277,6 +282,10 @@ impl Queue {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })
                 + busy.own.as_ref().map_or(0, |own| own.bytes())
+                + busy
+                    .brake
+                    .as_ref()
+                    .map_or(0, |_| allocated(size_of::<Brake>()))
         });
         allocated(size_of::<Self>())
             + self.store.bytes()

@@ -38,6 +38,7 @@ use crate::words::state::State;
 use crate::words::time::{Now, WALL_MS_MAX, WallMs};
 
 mod announcing;
+mod brake;
 mod claim_order;
 mod clocks;
 mod deadlines;
@@ -379,6 +380,8 @@ impl Bench {
                         .push(granted.fence);
                 }
                 self.carry(&effect);
+                let count = claimed.picks.len() as u64;
+                self.queue.spend_claims(&now, &defaults, count);
                 return said.trim_end().to_owned();
             }
             Request::Get { id } => return self.get(id),

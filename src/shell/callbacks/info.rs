@@ -132,6 +132,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.counter(c"lock_attempt_total", &counters::LOCK_ATTEMPTS);
         fields.counter(c"lock_acquired_total", &counters::LOCK_ACQUIRED);
         fields.counter(c"lock_busy_total", &counters::LOCK_BUSY);
+        fields.counter(c"claims_held_back_total", &counters::CLAIMS_HELD_BACK);
         if for_crash_report != 0 {
             return;
         }

@@ -26,7 +26,7 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         let Some(turn) = waiters::first(db, key) else {
             break;
         };
-        let Want::Claim { count } = turn.want else {
+        let Want::Claim { count, held_back } = turn.want else {
             break;
         };
         let ask = Claim {
@@ -60,6 +60,11 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         let now = clock::now();
         let rows = value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.note_late(&claimed.late_us);
+            // Once for each call.
+            if claimed.held_back && !held_back {
+                queue.note_held_back();
+                counters::CLAIMS_HELD_BACK.add(1);
+            }
             grant_rows(queue, &now, &effect, &claimed.picks)
         })
         .unwrap_or_default();

@@ -21,6 +21,8 @@
 #              Lua and expired events
 #   waiters    1000 claimers wait on one queue: what waking one costs, p50   -
 #              and p99, against BZPOPMIN
+#   brake      all overdue, 8 closers, claims-per-s-max 1000: the least and     1 M
+#              the most that go in a full second, blocking and polling
 #   queues     queues of ten orders against one: bytes an order, lateness    1 M
 #   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
 #              timer run, growth of p99 from 10 k, against ZADD, ZREM, Lua,

@@ -27,6 +27,7 @@ ROWS = {
     "lateness": (times.row_lateness, [M]),
     "burst": (times.row_burst, [M]),
     "waiters": (times.row_waiters, [0]),
+    "brake": (times.row_brake, [M]),
     "queues": (times.row_queues, [M]),
     "worst": (sizes.row_worst, [10 * M]),
     "persist": (sizes.row_persist, [M, 10 * M]),

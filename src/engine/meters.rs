@@ -26,6 +26,8 @@ pub struct Meters {
     pub dead_dropped: u64,
     /// Answers STALE.
     pub stale: u64,
+    /// CLAIMs that the brake has kept orders back from.
+    pub held_back: u64,
     /// LOCKs asked for.
     pub lock_attempts: u64,
     /// LOCKs granted.
@@ -56,6 +58,7 @@ impl Meters {
         dead: 0,
         dead_dropped: 0,
         stale: 0,
+        held_back: 0,
         lock_attempts: 0,
         lock_acquired: 0,
         lock_busy: 0,
@@ -75,7 +78,8 @@ impl Blank for Meters {
 }
 
 impl Meters {
-    /// The totals under their names in STATS and INFO.
+    /// The totals under their names in STATS and INFO; what was added later stands at the
+    /// end of STATS.
     pub fn totals(&self) -> [(&'static str, u64); 12] {
         [
             ("scheduled_total", self.scheduled),
@@ -147,6 +151,7 @@ impl Meters {
         self.dead += other.dead;
         self.dead_dropped += other.dead_dropped;
         self.stale += other.stale;
+        self.held_back += other.held_back;
         self.lock_attempts += other.lock_attempts;
         self.lock_acquired += other.lock_acquired;
         self.lock_busy += other.lock_busy;

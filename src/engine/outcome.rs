@@ -98,6 +98,8 @@ pub struct Claimed {
     /// How late those are that nobody was told of, microseconds; to be counted once
     /// they are claimed ([`Queue::note_late`](super::queue::Queue::note_late)).
     pub late_us: Vec<u64>,
+    /// The brake has kept orders back that it would have got.
+    pub held_back: bool,
 }
 
 /// Kind of a keyspace event.

@@ -303,6 +303,9 @@ impl Queue {
             .and_then(|own| own.transitions())
             .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
+        let limit_wait_us = self.claim_limit_wait_us(now, defaults);
+        stats.push(("claims_held_back_total", int(meters.held_back)));
+        stats.push(("claim_limit_wait_ms", int(limit_wait_us.div_ceil(1000))));
         stats
     }
 

@@ -269,8 +269,24 @@ impl<'e> Write<'_, 'e> {
     pub(crate) fn bind(&mut self, id: &[u8]) {
         let Call { ctx, db, name, now } = *self.call;
         let client = ctx.client_id();
-        self.queue.bind(&now, id, client);
+        self.queue.bind(&now, id, None, client);
         sessions::bound(client, db, name.bytes());
+    }
+
+    /// Notes a grant of claims that this server has decided and carried out: of a braked
+    /// queue it uses up what may be handed out.
+    pub(crate) fn spend(&mut self, effect: &Effect<'_>) {
+        if let Effect::Claim { grants, .. } = effect {
+            let count = grants.len() as u64;
+            self.queue
+                .spend_claims(&self.call.now, self.defaults, count);
+        }
+    }
+
+    /// Counts a CLAIM that the brake has kept orders back from.
+    pub(crate) fn note_held_back(&mut self) {
+        self.queue.note_held_back();
+        counters::CLAIMS_HELD_BACK.add(1);
     }
 
     /// What is published before the events of the effects.

@@ -465,6 +465,7 @@ fn settings_are_the_servers_own() {
         ("keep-ms", "86400000", "0", "-1"),
         ("max-leased", "0", "5", "-1"),
         ("dead-max", "0", "5", "-1"),
+        ("claims-per-s-max", "0", "5", "-1"),
         ("apply-from-clients", "no", "yes", "perhaps"),
     ] {
         let name = format!("orderwheel.{name}");

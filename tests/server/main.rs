@@ -29,6 +29,7 @@
 mod acl_docs;
 mod blocking;
 mod bounds;
+mod brake;
 mod clocks;
 mod commands;
 mod compaction;

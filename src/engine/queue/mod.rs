@@ -42,9 +42,11 @@ use super::tables::wheel::Wheel;
 use crate::words::time::{MOMENT_MAX, Now, WallMs};
 
 mod announce;
+mod brake;
 mod file;
 mod time;
 
+use brake::Brake;
 pub(super) use file::Entry;
 pub use time::Duty;
 
@@ -119,6 +121,8 @@ pub(super) struct Busy {
     pub(super) meters: Lazy<Meters>,
     /// Leases that end with a connection.
     pub(super) sessions: Lazy<Sessions>,
+    /// What may be handed out now, where that is limited; `None`: as much as ever.
+    brake: Option<Box<Brake>>,
 }
 
 impl Busy {
@@ -144,6 +148,7 @@ impl Busy {
         undrawing: None,
         meters: Lazy::new(),
         sessions: Lazy::new(),
+        brake: None,
     };
 }
 
@@ -283,6 +288,10 @@ impl Queue {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })
                 + busy.own.as_ref().map_or(0, |own| own.bytes())
+                + busy
+                    .brake
+                    .as_ref()
+                    .map_or(0, |_| allocated(size_of::<Brake>()))
         });
         allocated(size_of::<Self>())
             + self.store.bytes()

@@ -175,6 +175,13 @@ impl Queue {
 
     /// Something can be claimed now, as far as [`Queue::advance`] has got.
     pub fn claimable(&self, now: &Now, defaults: &Defaults) -> bool {
+        self.claim_wake(now, defaults)
+            .is_some_and(|wake| wake.is_due(now))
+    }
+
+    /// Something could be claimed now but for the brake, as far as [`Queue::advance`] has
+    /// got.
+    pub(super) fn has_claimable(&self, now: &Now, defaults: &Defaults) -> bool {
         let full = self.setting(Setting::MaxLeased, defaults);
         if self.is_paused(now) || (full != 0 && u64::from(self.busy.tally.claims) >= full) {
             return false;

@@ -10,6 +10,7 @@
 //! | `fifo` | such a list with a cursor: first in, first out |
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
+//! | `tokens` | so many a second and no more |
 //! | `lazy` | parts that are made when they are needed |
 //! | `memory` | how an allocator rounds, how pages grow and who frees them |
 
@@ -21,6 +22,7 @@ pub mod lazy;
 pub mod list;
 pub mod memory;
 pub mod slab;
+pub mod tokens;
 pub mod wheel;
 
 /// No handle: the end of every list. No structure ever gives it out.

@@ -133,6 +133,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.counter(c"lock_acquired_total", &counters::LOCK_ACQUIRED);
         fields.counter(c"lock_busy_total", &counters::LOCK_BUSY);
         fields.counter(c"disconnect_released_total", &counters::DISCONNECT_RELEASED);
+        fields.counter(c"claims_held_back_total", &counters::CLAIMS_HELD_BACK);
         if for_crash_report != 0 {
             return;
         }

@@ -102,7 +102,11 @@ fn grant(ctx: Ctx, now: &Now, name: Name<'_>, id: &[u8], turn: &Turn, granted: G
     counters::WAITERS_SERVED.add(1);
     let answer = value::with_queue(ctx, name, Mode::Quiet, |queue| {
         if let Some(client) = turn.session {
-            queue.bind(&clock::now(), id, client);
+            let fence = match effect {
+                Effect::Lock { fence, .. } => Some(fence),
+                _ => None,
+            };
+            queue.bind(&clock::now(), id, fence, client);
         }
         queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
         // By a clock of now: never more than what is left.

@@ -224,6 +224,7 @@ fn walk(ctx: Ctx, pass: &Pass) {
                 value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
                     if again {
                         queue.announce_again();
+                        queue.refill_brake();
                     }
                     timer::register(db, &key, queue, &pass.now);
                 });
@@ -331,8 +332,8 @@ fn next_look(
             .next_wake(&pass.now, duty)
             .map_or(NEVER, |wake| wake.0)
             .min(progress.held_until.unwrap_or(NEVER));
-        if waiting && queue.claimable(&pass.now, &defaults) {
-            wake = 0;
+        if waiting && let Some(serve) = queue.claim_wake(&pass.now, &defaults) {
+            wake = wake.min(serve.0);
         }
         if pass.primary {
             wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));

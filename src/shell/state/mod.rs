@@ -6,7 +6,6 @@
 //! | `fences` | the number generator |
 //! | `waiters` | clients that wait in CLAIM … BLOCK and LOCK … BLOCK |
 //! | `events` | keyspace events, and whether anybody can hear them |
-//! | `tokens` | the pace of announcements |
 //! | `metrics` | what queues have counted that are gone |
 
 pub(crate) mod events;
@@ -14,5 +13,4 @@ pub(crate) mod fences;
 pub(crate) mod metrics;
 pub(crate) mod sessions;
 pub(crate) mod settings;
-pub(crate) mod tokens;
 pub(crate) mod waiters;

@@ -43,6 +43,8 @@ pub(crate) enum Want {
     Claim {
         /// How many at most.
         count: u32,
+        /// It waits because the queue is braked, and is counted as such.
+        held_back: bool,
     },
     /// The lock of one order.
     Lock {

@@ -124,6 +124,8 @@ impl Bench {
                         .push(granted.fence);
                 }
                 self.carry(&effect);
+                let count = claimed.picks.len() as u64;
+                self.queue.spend_claims(&now, &defaults, count);
                 return said.trim_end().to_owned();
             }
             Request::Get { id } => return self.get(id),

@@ -182,7 +182,7 @@ impl Bench {
     /// Words of a command with the story's own spelled out: `''` nothing, `$a`
     /// the last fence of order a, `$a.1` its first, `@a` its rev, `T+5` the wall
     /// moment 5 ms into the story.
-    fn words(&self, line: &str) -> Vec<Vec<u8>> {
+    pub(super) fn words(&self, line: &str) -> Vec<Vec<u8>> {
         let word = |word: &str| {
             if word == "''" {
                 return Vec::new();

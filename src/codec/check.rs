@@ -6,8 +6,8 @@
 //! about to do ([`encode`](super::encode)), so nothing is stored that could not be read.
 
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, Whole, WholeEnding, WholeGrant,
-    WholeHolder, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, LeaseOf, Whole, WholeEnding,
+    WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{is_value, setting_name};
@@ -160,6 +160,14 @@ pub(super) fn check(effect: &Effect<'_>) -> Result<(), Fault> {
         }
         Effect::Floor(number) => check_number(*number),
         Effect::Restore(whole) => check_whole(whole),
+        Effect::Lapse { end, leases } => {
+            check_moments([Some(*end)])?;
+            check_list(leases)?;
+            leases.iter().try_for_each(|LeaseOf { id, fence }| {
+                check_id(id)?;
+                check_number(*fence)
+            })
+        }
     }
 }
 

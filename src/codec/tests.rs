@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::effect::{
-    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, Whole, WholeEnding,
-    WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Whole,
+    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};
@@ -491,6 +491,22 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                 },
             ),
         ),
+        (
+            "lapse",
+            Effect::Lapse {
+                end: at(6),
+                leases: vec![
+                    LeaseOf {
+                        id: id(),
+                        fence: rev,
+                    },
+                    LeaseOf {
+                        id: Bytes::of(b"1002"),
+                        fence: 251,
+                    },
+                ],
+            },
+        ),
     ]
 }
 
@@ -711,7 +727,7 @@ fn trailing_bytes_are_refused() {
         let mut bytes = blob(&effect);
         for tail in [
             &b"\xff"[..],
-            b"\x0f",
+            b"\x10",
             b"\x00",
             b"\xfb",
             b"\xfd\0\0\0\0\0\0\0",
@@ -761,6 +777,7 @@ fn announced_lengths_are_not_believed() {
         ("requeue", &[10, 1]),
         ("configure name", &[11]),
         ("restore id", &[14]),
+        ("lapse", &[15, 5]),
     ];
     for (name, start) in starts {
         for (mark, width) in WIDE {
@@ -794,7 +811,7 @@ fn no_bytes_whatever_do_harm() {
         let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         // Mostly something that begins like an effect.
         if let Some(first) = bytes.first_mut() {
-            *first %= 18;
+            *first %= 19;
         }
         if let Ok(effects) = decode(2, &bytes) {
             assert!(
@@ -835,6 +852,8 @@ fn every_field_is_held_to_its_limits() {
         attempt,
         last_try: false,
     };
+    let over = |id, fence| LeaseOf { id, fence };
+    let lapse = |end, leases| Effect::Lapse { end, leases };
     let lock = |owner, fence, end, cap, fp| Effect::Lock {
         id: id(),
         owner,
@@ -1041,6 +1060,11 @@ fn every_field_is_held_to_its_limits() {
         },
         Effect::Floor(0),
         Effect::Floor(NUMBER_END),
+        lapse(far, vec![over(id(), 1)]),
+        lapse(end, vec![]),
+        lapse(end, vec![over(id(), 1), over(long(0), 1)]),
+        lapse(end, vec![over(id(), 0)]),
+        lapse(end, vec![over(id(), 1); LIST_MAX + 1]),
         whole(0, None, least()),
         whole(1, Some(long(0)), least()),
         whole(1, None, open(Some(late), None, WholePhase::Plain)),
@@ -1326,7 +1350,7 @@ impl Random {
     }
 
     fn effect(&mut self) -> Effect<'static> {
-        match self.below(15) {
+        match self.below(16) {
             0 => Effect::Schedule {
                 id: self.id(),
                 deadline: self.deadline(),
@@ -1434,6 +1458,15 @@ impl Random {
                 reason: self.error(),
             },
             13 => Effect::Floor(self.number()),
+            14 => Effect::Lapse {
+                end: self.moment(),
+                leases: (0..self.sized(1, 301))
+                    .map(|_| LeaseOf {
+                        id: self.id(),
+                        fence: self.number(),
+                    })
+                    .collect(),
+            },
             _ => Effect::Restore(Whole {
                 id: self.id(),
                 status: self.status(),

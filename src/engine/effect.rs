@@ -195,6 +195,16 @@ pub struct Granted<'a> {
     pub last_try: bool,
 }
 
+/// One lease of an [`Effect::Lapse`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseOf<'a> {
+    /// The order.
+    #[serde(borrow)]
+    pub id: Bytes<'a>,
+    /// Fence of the grant.
+    pub fence: u64,
+}
+
 /// The last grant of a whole record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeGrant<'a> {
@@ -528,6 +538,15 @@ pub enum Effect<'a> {
     Floor(u64),
     /// A whole record, as a rewritten AOF carries it. Replaces what is there.
     Restore(#[serde(borrow)] Whole<'a>),
+    /// Leases end as if their time had come: the grants stay the last ones, all holds
+    /// of a lock end together, the revs stay.
+    Lapse {
+        /// When; no lease is made longer by it.
+        end: WallMs,
+        /// The leases. One whose grant is not the last any more is left alone.
+        #[serde(borrow, deserialize_with = "list")]
+        leases: Vec<LeaseOf<'a>>,
+    },
 }
 
 impl Effect<'_> {
@@ -545,6 +564,7 @@ impl Effect<'_> {
             Self::Claim { grants, .. } => grants.iter().for_each(|granted| each(&granted.id)),
             Self::Forget { ids } | Self::Requeue { ids, .. } => ids.iter().for_each(|id| each(id)),
             Self::Restore(whole) => each(&whole.id),
+            Self::Lapse { leases, .. } => leases.iter().for_each(|lease| each(&lease.id)),
             Self::Configure { .. } | Self::Pause { .. } | Self::Floor(_) => {}
         }
     }

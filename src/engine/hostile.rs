@@ -21,8 +21,8 @@
 
 use super::decide::Env;
 use super::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, Whole, WholeEnding,
-    WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Whole,
+    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use super::model::{Dice, digest, from_environment, loaded};
 use super::number::{NUMBER_END, Numbers};
@@ -220,7 +220,7 @@ impl Maker<'_> {
     /// Any effect at all: for orders that are in no such state, with times and numbers
     /// that no decision makes.
     fn effect(&mut self) -> Effect<'static> {
-        match self.dice.below(18) {
+        match self.dice.below(19) {
             0 | 1 => Effect::Schedule {
                 id: self.id(),
                 deadline: self.moment(),
@@ -317,6 +317,15 @@ impl Maker<'_> {
             },
             14 => self.setting(),
             15 if self.dice.chance(30) => Effect::Floor(self.number()),
+            16 => Effect::Lapse {
+                end: self.moment(),
+                leases: (0..self.dice.below(4))
+                    .map(|_| LeaseOf {
+                        id: self.id(),
+                        fence: self.number(),
+                    })
+                    .collect(),
+            },
             _ => Effect::Restore(self.whole()),
         }
     }

@@ -7,7 +7,7 @@
 //! without an order it makes a `reserved` record that ends with it.
 
 use super::decide::{Env, Met, no, ok};
-use super::effect::{AfterTry, Bytes, Effect, Ended, LeaseKind};
+use super::effect::{AfterTry, Bytes, Effect, Ended, LIST_MAX, LeaseKind, LeaseOf};
 use super::outcome::{Decision, Outcome};
 use super::queue::Queue;
 use super::settings::Setting;
@@ -231,6 +231,29 @@ impl Queue {
                 ended,
             },
         ))
+    }
+
+    /// The effect that ends these leases now as if their time had come, given as ids and
+    /// fences; those that are not live are left out. `None` if none is. Of more than
+    /// [`LIST_MAX`] live ones the first so many are taken. O(1) for each.
+    pub fn decide_lapse<'a>(
+        &self,
+        now: &Now,
+        leases: impl IntoIterator<Item = (&'a [u8], u64)>,
+    ) -> Option<Effect<'a>> {
+        let live = leases.into_iter().filter(|(id, fence)| {
+            let met = self.meet(now, id);
+            met.is_some_and(|met| Self::live_grant(&met, now, Some(*fence)).is_ok())
+        });
+        let leases: Vec<_> = live
+            .take(LIST_MAX)
+            .map(|(id, fence)| LeaseOf {
+                id: Bytes::of(id),
+                fence,
+            })
+            .collect();
+        let end = now.wall_ms();
+        (!leases.is_empty()).then_some(Effect::Lapse { end, leases })
     }
 
     /// The live grant with this fence, or why there is none: GONE where there is

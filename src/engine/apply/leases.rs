@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Source, boxed, raise};
-use crate::engine::effect::{Effect, Ended, Granted, LeaseKind};
+use crate::engine::effect::{Effect, Ended, Granted, LeaseKind, LeaseOf};
 use crate::engine::outcome::{Event, EventKind};
 use crate::engine::queue::{Entry, Queue};
-use crate::engine::record::{Grant, Phase, Place};
+use crate::engine::record::{Grant, Phase, Place, Record};
 use crate::engine::settings::Setting;
 use crate::words::time::{Now, WallMs};
 
@@ -266,6 +266,41 @@ impl Queue {
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_lapsed(false);
         }
+    }
+
+    /// Lets leases lapse at `end`. O(leases).
+    ///
+    /// What is saved and replicated of it depends on the effect alone: a server by whose
+    /// clock the lease was over already stores the same end. Nothing but that is done
+    /// here; what the lapse leads to is for [`Queue::advance`], as with any other.
+    pub(super) fn apply_lapse(&mut self, now: &Now, end: WallMs, leases: &[LeaseOf<'_>]) -> bool {
+        let mut all = true;
+        for LeaseOf { id, fence } in leases {
+            let found = self.store.find(id).filter(|i| {
+                let grant = self.store.rows.grant(*i);
+                grant.is_some_and(|grant| grant.fence == *fence)
+            });
+            let Some(i) = found else {
+                all = false;
+                continue;
+            };
+            let place = self.store.rows.get(i).map(Record::place);
+            // Else its lapse is settled already.
+            let waits = place == Some(Place::Leases);
+            if waits {
+                self.lift(i);
+            }
+            self.store.with_extra(i, |extra| {
+                if let Some(grant) = extra.grant_mut() {
+                    grant.end = grant.end.min(end);
+                    grant.end_mono = grant.end_mono.min(now.mono_ms());
+                }
+            });
+            if waits {
+                self.file(i, now, Entry::Back);
+            }
+        }
+        all
     }
 
     /// Gives the last grant another end, which does not pass its cap, and another

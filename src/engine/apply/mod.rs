@@ -126,6 +126,7 @@ impl Queue {
                 true
             }
             Effect::Restore(whole) => self.restore(now, whole, source),
+            Effect::Lapse { end, leases } => self.apply_lapse(now, *end, leases),
         }
     }
 

@@ -45,6 +45,7 @@ mod endings;
 mod finished;
 mod full;
 mod guards;
+mod lapsing;
 mod leases;
 mod lengths;
 mod locks;

@@ -102,6 +102,18 @@ pub enum Error {
         /// The word that was given.
         near: Excerpt,
     },
+    /// STATE of REQUEUE names another state than the two that it moves.
+    NotRequeued {
+        /// The word that was given.
+        near: Excerpt,
+    },
+    /// More values than an option takes.
+    TooMany {
+        /// The option.
+        option: &'static str,
+        /// The largest number of values.
+        max: u64,
+    },
     /// The key holds another type.
     WrongType,
     /// A number that is not made of decimal digits alone.
@@ -220,6 +232,13 @@ impl fmt::Display for Error {
                 "ERR syntax error, STATE must be scheduled, expired, leased, retrying, dead, \
                  finished or reserved, not '{near}'"
             ),
+            Self::NotRequeued { near } => write!(
+                f,
+                "ERR syntax error, STATE must be dead or retrying, not '{near}'"
+            ),
+            Self::TooMany { option, max } => {
+                write!(f, "ERR syntax error, option {option} takes at most {max} values")
+            }
             Self::WrongType => {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
@@ -313,7 +332,12 @@ pub fn all() -> Vec<Error> {
             options: "EX, PX, EXAT, PXAT",
         },
         Error::MissingPairs { pairs: 1000 },
-        Error::UnknownState { near: rude },
+        Error::UnknownState { near: rude.clone() },
+        Error::NotRequeued { near: rude },
+        Error::TooMany {
+            option: "ID",
+            max: 1000,
+        },
         Error::WrongType,
         Error::NotAnInteger { name: "PX" },
         Error::OutOfRange {
@@ -394,16 +418,18 @@ mod tests {
             Error::SettingOutOfRange { .. } => 22,
             Error::BadTransitions => 23,
             Error::Unstorable { .. } => 24,
+            Error::NotRequeued { .. } => 25,
+            Error::TooMany { .. } => 26,
         }
     }
 
     #[test]
     fn the_list_of_all_errors_is_complete() {
-        let mut seen = [false; 25];
+        let mut seen = [false; 27];
         for error in all() {
             seen[number(&error)] = true;
         }
-        assert_eq!(seen, [true; 25]);
+        assert_eq!(seen, [true; 27]);
     }
 
     #[test]

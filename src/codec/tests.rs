@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::effect::{
-    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Whole,
-    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued,
+    Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};
@@ -303,7 +303,10 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "requeue",
             Effect::Requeue {
                 rev,
-                ids: vec![id()],
+                orders: vec![Requeued {
+                    id: id(),
+                    attempt: 0,
+                }],
             },
         ),
         (
@@ -503,6 +506,22 @@ fn samples() -> Vec<(&'static str, Effect<'static>)> {
                     LeaseOf {
                         id: Bytes::of(b"1002"),
                         fence: 251,
+                    },
+                ],
+            },
+        ),
+        (
+            "requeue-kept",
+            Effect::Requeue {
+                rev,
+                orders: vec![
+                    Requeued {
+                        id: id(),
+                        attempt: 3,
+                    },
+                    Requeued {
+                        id: Bytes::of(b"1002"),
+                        attempt: 251,
                     },
                 ],
             },
@@ -853,6 +872,8 @@ fn every_field_is_held_to_its_limits() {
         last_try: false,
     };
     let over = |id, fence| LeaseOf { id, fence };
+    let again = |id| Requeued { id, attempt: 1 };
+    let requeue = |rev, orders| Effect::Requeue { rev, orders };
     let lapse = |end, leases| Effect::Lapse { end, leases };
     let lock = |owner, fence, end, cap, fp| Effect::Lock {
         id: id(),
@@ -1036,14 +1057,10 @@ fn every_field_is_held_to_its_limits() {
         Effect::Forget {
             ids: vec![id(); LIST_MAX + 1],
         },
-        Effect::Requeue {
-            rev: 0,
-            ids: vec![id()],
-        },
-        Effect::Requeue {
-            rev: 1,
-            ids: vec![],
-        },
+        requeue(0, vec![again(id())]),
+        requeue(1, vec![]),
+        requeue(1, vec![again(id()), again(long(256))]),
+        requeue(1, vec![again(id()); LIST_MAX + 1]),
         setting(b"", None),
         setting(b"keep", None),
         setting(b"Keep-Ms", Some(b"1")),
@@ -1440,7 +1457,12 @@ impl Random {
             9 => Effect::Forget { ids: self.ids() },
             10 => Effect::Requeue {
                 rev: self.number(),
-                ids: self.ids(),
+                orders: (0..self.sized(1, 301))
+                    .map(|_| Requeued {
+                        id: self.id(),
+                        attempt: self.sized(0, 1 << 32) as u32,
+                    })
+                    .collect(),
             },
             11 => {
                 let setting = Setting::ALL[self.below(Setting::ALL.len() as u64) as usize];

@@ -38,7 +38,7 @@ use super::view::StatValue;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
+    Purge, Renew, Requeue, Scan, Schedule, SetStatus, Unlock, When,
 };
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
@@ -283,6 +283,7 @@ impl Life {
                     max_ms: None,
                     fp: None,
                     block_ms: None,
+                    must_exist: self.dice.chance(100),
                 };
                 self.ask(|queue, env| queue.decide_lock(env, &ask, false));
             }
@@ -356,7 +357,16 @@ impl Life {
                     numbers: &mut self.numbers,
                     defaults: &self.defaults,
                 };
-                let swept = self.queue.decide_requeue(&mut env, 2).unwrap();
+                let ask = Requeue::Next(Purge {
+                    state: self.dice.pick(&[State::Dead, State::Retrying]),
+                    status: None,
+                    pattern: None,
+                    count: 2,
+                });
+                let swept = self
+                    .queue
+                    .decide_requeue(&mut env, &ask, &|_| true)
+                    .unwrap();
                 if let Some(effect) = swept.effect {
                     self.carry(&effect);
                 }
@@ -369,7 +379,7 @@ impl Life {
                     count: 2,
                 };
                 let swept = self.queue.decide_purge(&now, &ask, &|_| true);
-                self.queue.purge_on(&swept);
+                self.queue.sweep_on(&swept);
                 if let Some(effect) = swept.effect {
                     self.carry(&effect);
                 }
@@ -392,11 +402,12 @@ impl Life {
                     ms: Some(self.dice.pick(&LENGTHS)),
                     reason: b"",
                 };
-                let effect = self.queue.decide_pause(&env, &ask);
-                self.carry(&effect);
+                if let Some(effect) = self.queue.decide_pause(&env, &ask).1 {
+                    self.carry(&effect);
+                }
             }
             _ => {
-                if let Some(effect) = self.queue.decide_resume() {
+                if let Some(effect) = self.queue.decide_resume(&self.now()).1 {
                     self.carry(&effect);
                 }
             }
@@ -501,6 +512,7 @@ impl Life {
             status: None,
             pattern: None,
             count: 100,
+            owner: None,
         };
         let (cursor, rows) = self.queue.scan(&now, &ask, &|_| true);
         assert_eq!(cursor, 0);
@@ -560,7 +572,7 @@ impl Life {
         {
             self.carry(&effect);
         }
-        if let Some(effect) = self.queue.decide_resume() {
+        if let Some(effect) = self.queue.decide_resume(&self.now()).1 {
             self.carry(&effect);
         }
     }

@@ -21,7 +21,7 @@
 
 use super::decide::Env;
 use super::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Whole,
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Requeued, Whole,
     WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use super::model::{Dice, digest, from_environment, loaded};
@@ -308,7 +308,12 @@ impl Maker<'_> {
             11 => Effect::Forget { ids: self.ids() },
             12 => Effect::Requeue {
                 rev: self.number(),
-                ids: self.ids(),
+                orders: (0..self.dice.below(4))
+                    .map(|_| Requeued {
+                        id: self.id(),
+                        attempt: self.small(),
+                    })
+                    .collect(),
             },
             13 => Effect::Pause {
                 on: self.dice.chance(300),
@@ -369,12 +374,14 @@ impl Maker<'_> {
             16 => (Verb::Lock, format!("{name} me PX {lease} MAX 60")),
             17 => (Verb::Unlock, format!("{name} {fence}")),
             18 => (Verb::Break, name),
-            _ => match self.dice.below(6) {
+            _ => match self.dice.below(8) {
                 0 => (Verb::Pause, format!("PX {}", self.dice.below(50))),
                 1 => (Verb::Resume, String::new()),
                 2 => (Verb::Requeue, "COUNT 2".into()),
                 3 => (Verb::Config, "RESET".into()),
                 4 => (Verb::Purge, format!("STATE dead STATUS {status}")),
+                5 => (Verb::Requeue, "STATE retrying".into()),
+                6 => (Verb::Release, "me COUNT 2".into()),
                 _ => (Verb::Purge, "STATE finished COUNT 1".into()),
             },
         };
@@ -490,11 +497,14 @@ impl World {
                     Request::Config(ask @ Configure::Reset(None)) => {
                         effects.extend(queue.decide_configure(ask).unwrap());
                     }
-                    Request::Pause(ask) => effects.push(queue.decide_pause(&env, ask)),
-                    Request::Resume => effects.extend(queue.decide_resume()),
-                    Request::Requeue { count } => {
+                    Request::Pause(ask) => effects.extend(queue.decide_pause(&env, ask).1),
+                    Request::Resume => effects.extend(queue.decide_resume(&self.now).1),
+                    Request::Release(ask) => {
+                        effects.extend(queue.decide_release(&self.now, ask).effect);
+                    }
+                    Request::Requeue(ask) => {
                         queue.advance(&self.now, &mut || true);
-                        if let Ok(swept) = queue.decide_requeue(&mut env, *count as usize) {
+                        if let Ok(swept) = queue.decide_requeue(&mut env, ask, &|_| true) {
                             effects.extend(swept.effect);
                         }
                     }

@@ -37,7 +37,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::decide::Env;
-use super::effect::{AfterTry, Bytes, Effect, LeaseKind};
+use super::effect::{AfterTry, Bytes, Effect, LeaseKind, Requeued};
 use super::number::{NUMBER_END, Numbers};
 use super::outcome::{Announcement, Decision, EventKind, Outcome};
 use super::queue::{Duty, Queue};
@@ -50,7 +50,7 @@ use crate::codec;
 use crate::error::Error;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, Unlock, When,
+    Purge, Renew, Requeue, Scan, Schedule, SetStatus, Unlock, When,
 };
 use crate::testing::mix;
 use crate::words::state::State;
@@ -1991,6 +1991,7 @@ impl World {
             max_ms,
             fp,
             block_ms: None,
+            must_exist: false,
         };
         let now = self.now();
         let mut env = Env {
@@ -1999,7 +2000,7 @@ impl World {
             defaults: &self.defaults,
         };
         let queue = &self.servers[self.active].queue;
-        let waiter = queue.lock_waiter_outcome(&now, &id, fp);
+        let waiter = queue.lock_waiter_outcome(&now, &id, fp, false);
         let decided = queue.decide_lock(&mut env, &ask, queued);
 
         let (was, wall, active) = (self.state(n), self.wall(), self.active);
@@ -2188,6 +2189,12 @@ impl World {
         let (now, active, wall) = (self.now(), self.active, self.wall());
         let count = self.dice.pick(&[1, 1, 3, 1000]) as usize;
         self.queue().advance(&now, &mut || true);
+        let ask = Requeue::Next(Purge {
+            state: State::Dead,
+            status: None,
+            pattern: None,
+            count: count as u32,
+        });
         let mut env = Env {
             now,
             numbers: &mut self.numbers,
@@ -2195,7 +2202,7 @@ impl World {
         };
         let swept = self.servers[active]
             .queue
-            .decide_requeue(&mut env, count)
+            .decide_requeue(&mut env, &ask, &|_| true)
             .unwrap();
         let dead: BTreeSet<u32> = self
             .records
@@ -2210,15 +2217,16 @@ impl World {
         );
         assert_eq!(swept.effect.is_some(), done > 0, "P12");
         let Some(effect) = swept.effect else { return };
-        let Effect::Requeue { rev, ids } = &effect else {
+        let Effect::Requeue { rev, orders } = &effect else {
             panic!("{effect:?}")
         };
-        assert_eq!(ids.len(), done);
+        assert_eq!(orders.len(), done);
         assert_eq!(*rev, (self.floor + 1).max(self.last).max(now.wall_us));
         self.learn(*rev);
         self.floor = *rev;
         let mut seen = BTreeSet::new();
-        for id in ids {
+        for Requeued { id, attempt } in orders {
+            assert_eq!(*attempt, 0);
             let n = self.numbers_of[&**id];
             assert!(dead.contains(&n) && seen.insert(n), "requeued: {n}");
             let record = self.records.get_mut(&n).unwrap();
@@ -2253,7 +2261,7 @@ impl World {
         };
         self.queue().advance(&now, &mut || true);
         let swept = self.queue().decide_purge(&now, &ask, &matches);
-        self.queue().purge_on(&swept);
+        self.queue().sweep_on(&swept);
         let takes = !matches!(state, State::Leased | State::Reserved);
         let wanted: BTreeSet<u32> = self
             .records
@@ -2324,11 +2332,14 @@ impl World {
                     numbers: &mut self.numbers,
                     defaults: &self.defaults,
                 };
-                let effect = self.servers[self.active].queue.decide_pause(&env, &ask);
+                let queue = &self.servers[self.active].queue;
+                let Some(effect) = queue.decide_pause(&env, &ask).1 else {
+                    return;
+                };
                 self.carry(&effect);
                 self.pause = Some(ms.map(|ms| now.wall_us.div_ceil(1000) + ms));
             } else {
-                let effect = self.queue().decide_resume();
+                let effect = self.queue().decide_resume(&now).1;
                 assert_eq!(effect.is_some(), self.pause.is_some(), "P12");
                 self.carry_all(effect.as_slice());
                 self.pause = None;
@@ -2515,6 +2526,7 @@ impl World {
                 status: None,
                 pattern: None,
                 count,
+                owner: None,
             };
             let (next, rows) = self.servers[active].queue.scan(&now, &ask, &|_| true);
             for row in rows {

@@ -217,6 +217,8 @@ pub struct Lock<'a> {
     pub fp: Option<&'a [u8]>,
     /// Wait for it up to so many milliseconds, 0 without limit; `None`: do not wait.
     pub block_ms: Option<u64>,
+    /// XX: only of an order that is there; a reservation is none.
+    pub must_exist: bool,
 }
 
 /// `ORDER.UNLOCK`.
@@ -235,6 +237,15 @@ pub struct Break<'a> {
     pub id: &'a [u8],
     /// The fence of the lease; `None`: whichever there is.
     pub fence: Option<u64>,
+}
+
+/// `ORDER.RELEASE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// Whose leases, 1 to 128 bytes.
+    pub owner: &'a [u8],
+    /// At most so many, 1 to 1000.
+    pub count: u32,
 }
 
 /// `ORDER.CONFIG`.
@@ -257,9 +268,9 @@ pub struct Pause<'a> {
     pub reason: &'a [u8],
 }
 
-/// `ORDER.PURGE`.
+/// Which orders of a queue a command goes through, a part at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purge<'a> {
+pub struct Sweep<'a> {
     /// Only orders in this state.
     pub state: State,
     /// Only orders with this status.
@@ -268,6 +279,25 @@ pub struct Purge<'a> {
     pub pattern: Option<&'a [u8]>,
     /// At most so many, 1 to 1000.
     pub count: u32,
+}
+
+impl Sweep<'_> {
+    /// Whether it names a status or a pattern.
+    pub const fn is_filtered(&self) -> bool {
+        self.status.is_some() || self.pattern.is_some()
+    }
+}
+
+/// `ORDER.PURGE`.
+pub type Purge<'a> = Sweep<'a>;
+
+/// `ORDER.REQUEUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requeue<'a> {
+    /// Those of a state, `dead` or `retrying`.
+    Next(Sweep<'a>),
+    /// These, 1 to 1000.
+    Ids(Vec<&'a [u8]>),
 }
 
 /// `ORDER.SCAN`.
@@ -283,6 +313,8 @@ pub struct Scan<'a> {
     pub pattern: Option<&'a [u8]>,
     /// About how many to look at, 1 to 1000.
     pub count: u32,
+    /// Only orders under a live lease of this owner, 1 to 128 bytes.
+    pub owner: Option<&'a [u8]>,
 }
 
 /// `ORDER.APPLY`: effects from a primary, an AOF or a slot import.
@@ -312,7 +344,7 @@ pub enum Request<'a> {
     Config(Configure<'a>),
     Pause(Pause<'a>),
     Resume,
-    Requeue { count: u32 },
+    Requeue(Requeue<'a>),
     Purge(Purge<'a>),
     Get { id: &'a [u8] },
     Pttl { id: &'a [u8] },
@@ -320,6 +352,7 @@ pub enum Request<'a> {
     Scan(Scan<'a>),
     Stats,
     Apply(Apply<'a>),
+    Release(Release<'a>),
 }
 
 /// The command names, without the `ORDER.` prefix.
@@ -348,4 +381,5 @@ pub enum Verb {
     Scan,
     Stats,
     Apply,
+    Release,
 }

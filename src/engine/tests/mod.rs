@@ -29,15 +29,17 @@ use super::settings::{Defaults, Setting};
 use super::view::{OrderView, StatValue};
 use crate::codec;
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Requeued, Whole, WholeGrant, WholeLife,
+    WholePhase,
 };
 use crate::error::Error;
-use crate::request::{Configure, Limits, Request, Scan, Verb, parse};
+use crate::request::{Configure, Limits, Request, Requeue, Scan, Verb, parse};
 use crate::words::glob;
 use crate::words::state::State;
 use crate::words::time::{Now, WALL_MS_MAX, WallMs};
 
 mod announcing;
+mod asking;
 mod claim_order;
 mod clocks;
 mod deadlines;
@@ -48,11 +50,14 @@ mod guards;
 mod lapsing;
 mod leases;
 mod lengths;
+mod lock_existing;
 mod locks;
 mod numbers;
 mod questions;
 mod queue;
 mod refused;
+mod releasing;
+mod requeueing;
 mod states;
 mod stored;
 mod tries;
@@ -433,19 +438,31 @@ impl Bench {
                 return self.carry_all(&effects);
             }
             Request::Pause(ask) => {
-                let effect = self.queue.decide_pause(&env, ask);
-                return self.carry_all(&[effect]);
+                let (outcome, effect) = self.queue.decide_pause(&env, ask);
+                return self.hold(outcome, effect);
             }
             Request::Resume => {
-                let effects: Vec<Effect<'_>> = self.queue.decide_resume().into_iter().collect();
-                return self.carry_all(&effects);
+                let (outcome, effect) = self.queue.decide_resume(&now);
+                return self.hold(outcome, effect);
             }
-            Request::Requeue { count } => {
+            Request::Requeue(ask) => {
                 self.queue.advance(&now, &mut || true);
-                return match self.queue.decide_requeue(&mut env, *count as usize) {
-                    Ok(swept) => self.sweep(&swept),
+                let pattern = match ask {
+                    Requeue::Next(ask) => ask.pattern.unwrap_or(b"*"),
+                    Requeue::Ids(_) => b"*",
+                };
+                let matches = |id: &[u8]| glob::matches(pattern, id);
+                return match self.queue.decide_requeue(&mut env, ask, &matches) {
+                    Ok(swept) => {
+                        self.queue.sweep_on(&swept);
+                        self.sweep(&swept)
+                    }
                     Err(error) => error.to_string(),
                 };
+            }
+            Request::Release(ask) => {
+                let swept = self.queue.decide_release(&now, ask);
+                return self.sweep(&swept);
             }
             Request::Purge(ask) => {
                 self.queue.advance(&now, &mut || true);
@@ -453,7 +470,7 @@ impl Bench {
                 let swept = self
                     .queue
                     .decide_purge(&now, ask, &|id| glob::matches(pattern, id));
-                self.queue.purge_on(&swept);
+                self.queue.sweep_on(&swept);
                 return self.sweep(&swept);
             }
             Request::Mack(_) | Request::Stats | Request::Apply(_) => {
@@ -489,6 +506,15 @@ impl Bench {
         said
     }
 
+    /// Carries out what was decided on a pause: as [`Bench::carry_all`], or the outcome.
+    fn hold(&mut self, outcome: Outcome, effect: Option<Effect<'_>>) -> String {
+        match (outcome, effect) {
+            (Outcome::Ok, effect) => self.carry_all(effect.as_slice()),
+            (outcome, None) => outcome.word().into(),
+            (outcome, Some(effect)) => panic!("{outcome:?}: {effect:?}"),
+        }
+    }
+
     /// Carries effects out one after the other: `done`, or `-` if there are none.
     fn carry_all(&mut self, effects: &[Effect<'_>]) -> String {
         for effect in effects {
@@ -503,9 +529,8 @@ impl Bench {
         let mut said = String::new();
         if let Some(effect) = &swept.effect {
             self.carry(effect);
-            let (Effect::Forget { ids } | Effect::Requeue { ids, .. }) = effect else {
-                panic!("{effect:?}")
-            };
+            let mut ids = Vec::new();
+            effect.each_id(&mut |id| ids.push(id));
             assert_eq!(ids.len() as u64, swept.done);
             for id in ids {
                 let _ = write!(said, "{} ", id.escape_ascii());
@@ -602,10 +627,13 @@ impl Bench {
                 self.queued = name == "waiting";
                 "done".into()
             }
-            // waiter ID, waiter ID FP: what one who waits for a lock is told.
-            "waiter" => {
+            // waiter ID, waiter ID FP: what one who waits for a lock is told; waiter-xx: of
+            // an order that is there.
+            "waiter" | "waiter-xx" => {
                 let fp = rest.get(1).map(|fp| fp.as_bytes());
-                let told = self.queue.lock_waiter_outcome(&now, &text(0), fp);
+                let told = self
+                    .queue
+                    .lock_waiter_outcome(&now, &text(0), fp, name == "waiter-xx");
                 told.map_or("waits", Outcome::word).into()
             }
             // lock-wake ID: when one who waits for a lock is looked at again.

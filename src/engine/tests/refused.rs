@@ -29,6 +29,7 @@ fn what_is_said_with_an_effect_is_said_when_it_is_carried_out() {
             max_ms: None,
             fp: None,
             block_ms: None,
+            must_exist: false,
         };
         for _ in 0..100 {
             let defaults = bench.defaults.clone();

@@ -19,7 +19,7 @@
 //!   that a number is read in bounded time.
 //! - Byte strings are never copied and never read as text.
 //!
-//! The fast path allocates nothing: only FROM and MACK make a list, errors a
+//! The fast path allocates nothing: only FROM, MACK and REQUEUE make a list, errors a
 //! short text. Deliberately absent: the clock. A relative time is passed on as
 //! such, and the engine checks the sum.
 
@@ -34,11 +34,11 @@ use super::{Apply, Request, Unlock, Verb};
 use crate::error::Error;
 use arguments::{Rest, number};
 use claims::{ack, claim, mack, nack, renew};
-use locks::{break_lease, lock};
+use locks::{break_lease, lock, release};
 use orders::{finish, schedule, status};
-use queue::{configure, count, pause, purge, scan};
+use queue::{configure, count, pause, purge, requeue, scan};
 
-/// The largest COUNT, and the largest number of pairs of a MACK.
+/// The largest COUNT, and the largest number of pairs of a MACK and of ids of a REQUEUE.
 pub const COUNT_MAX: u64 = 1000;
 
 /// The longest BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
@@ -59,7 +59,7 @@ const COUNT_DEFAULT: u32 = 1;
 /// COUNT of SCAN where it is not given.
 const SCAN_COUNT_DEFAULT: u32 = 10;
 
-/// COUNT of REQUEUE and PURGE where it is not given.
+/// COUNT of REQUEUE, PURGE and RELEASE where it is not given.
 const SWEEP_COUNT_DEFAULT: u32 = 1000;
 
 /// Limits that are settings of the server.
@@ -73,7 +73,7 @@ pub struct Limits {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Schedule,
         Self::Finish,
         Self::Status,
@@ -96,6 +96,7 @@ impl Verb {
         Self::Scan,
         Self::Stats,
         Self::Apply,
+        Self::Release,
     ];
 
     /// The command's full name in lower case, as the server shows it.
@@ -123,6 +124,7 @@ impl Verb {
             Self::Scan => "order.scan",
             Self::Stats => "order.stats",
             Self::Apply => "order.apply",
+            Self::Release => "order.release",
         }
     }
 }
@@ -136,7 +138,7 @@ pub const fn key_and_arity(verb: Verb) -> i32 {
         Verb::Get | Verb::Pttl => 3,
         Verb::Apply | Verb::Unlock => 4,
         Verb::Next | Verb::Pause | Verb::Requeue => -2,
-        Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config => -3,
+        Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config | Verb::Release => -3,
         // STATE is required: command queue STATE s.
         Verb::Status | Verb::Ack | Verb::Nack | Verb::Purge => -4,
         Verb::Schedule | Verb::Mack => -5,
@@ -184,9 +186,7 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         Verb::Config => configure(&mut rest).map(Request::Config),
         Verb::Pause => pause(&mut rest).map(Request::Pause),
         Verb::Resume => Ok(Request::Resume),
-        Verb::Requeue => {
-            count(&mut rest, SWEEP_COUNT_DEFAULT).map(|count| Request::Requeue { count })
-        }
+        Verb::Requeue => requeue(&mut rest).map(Request::Requeue),
         Verb::Purge => purge(&mut rest).map(Request::Purge),
         Verb::Get => Ok(Request::Get { id: rest.id()? }),
         Verb::Pttl => Ok(Request::Pttl { id: rest.id()? }),
@@ -200,6 +200,7 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
                 effects: rest.positional()?,
             }))
         }
+        Verb::Release => release(&mut rest).map(Request::Release),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Excerpt;
 use crate::request::parse::arguments::unknown;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, When,
+    Purge, Release, Renew, Requeue, Scan, Schedule, SetStatus, When,
 };
 use crate::testing::mix;
 use crate::words::state::State;
@@ -192,6 +192,7 @@ fn places() -> Vec<Place> {
         place(Verb::Break, &["id", "N"], "fence", 0, NUMBER),
         place(Verb::Pause, &["PX", "N"], "PX", 1, YEAR_9999),
         place(Verb::Requeue, &["COUNT", "N"], "COUNT", 1, 1000),
+        place(Verb::Release, &["me", "COUNT", "N"], "COUNT", 1, 1000),
         place(
             Verb::Purge,
             &["STATE", "dead", "COUNT", "N"],
@@ -831,9 +832,10 @@ fn options_come_in_any_order_and_any_case() {
         max_ms: Some(8),
         fp: Some(b"f"),
         block_ms: Some(9),
+        must_exist: true,
     });
     permutations(
-        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9"],
+        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9", "Xx"],
         &mut |order| {
             assert_eq!(
                 words(Verb::Lock, &format!("id me {}", order.join(" "))).as_ref(),
@@ -869,9 +871,10 @@ fn options_come_in_any_order_and_any_case() {
         status: Some(b"s"),
         pattern: Some(b"1*"),
         count: 20,
+        owner: Some(b"me"),
     });
     permutations(
-        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20"],
+        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20", "owner me"],
         &mut |order| {
             assert_eq!(
                 words(Verb::Scan, &format!("5 {}", order.join(" "))).as_ref(),
@@ -880,9 +883,33 @@ fn options_come_in_any_order_and_any_case() {
         },
     );
     assert_eq!(words(Verb::Next, "cOuNt 3"), Ok(Request::Next { count: 3 }));
+    let full = Request::Requeue(Requeue::Next(Purge {
+        state: State::Retrying,
+        status: Some(b"s"),
+        pattern: Some(b"1*"),
+        count: 20,
+    }));
+    permutations(
+        &["STATE reTrying", "STATUS s", "match 1*", "COUNT 20"],
+        &mut |order| {
+            assert_eq!(words(Verb::Requeue, &order.join(" ")).as_ref(), Ok(&full));
+        },
+    );
     assert_eq!(
-        words(Verb::Requeue, "cOuNt 3"),
-        Ok(Request::Requeue { count: 3 })
+        words(Verb::Requeue, "iD a COUNT 3"),
+        Ok(Request::Requeue(Requeue::Ids(vec![
+            &b"a"[..],
+            b"COUNT",
+            b"3"
+        ])))
+    );
+    let release = Release {
+        owner: b"me",
+        count: 3,
+    };
+    assert_eq!(
+        words(Verb::Release, "me cOuNt 3"),
+        Ok(Request::Release(release))
     );
 }
 
@@ -904,6 +931,7 @@ fn what_is_not_given_has_its_default() {
         status: None,
         pattern: None,
         count: 10,
+        owner: None,
     };
     assert_eq!(words(Verb::Scan, "0"), Ok(Request::Scan(scan)));
     let nack = Nack {
@@ -937,6 +965,7 @@ fn what_is_not_given_has_its_default() {
         max_ms: None,
         fp: None,
         block_ms: None,
+        must_exist: false,
     };
     assert_eq!(words(Verb::Lock, "id me PX 5"), Ok(Request::Lock(lock)));
     let whichever = Break {
@@ -954,8 +983,18 @@ fn what_is_not_given_has_its_default() {
         reason: b"",
     };
     assert_eq!(words(Verb::Pause, ""), Ok(Request::Pause(pause)));
-    let requeue = Request::Requeue { count: 1000 };
-    assert_eq!(words(Verb::Requeue, ""), Ok(requeue));
+    let requeue = Requeue::Next(Purge {
+        state: State::Dead,
+        status: None,
+        pattern: None,
+        count: 1000,
+    });
+    assert_eq!(words(Verb::Requeue, ""), Ok(Request::Requeue(requeue)));
+    let release = Release {
+        owner: b"me",
+        count: 1000,
+    };
+    assert_eq!(words(Verb::Release, "me"), Ok(Request::Release(release)));
     let purge = Purge {
         state: State::Finished,
         status: None,
@@ -1092,10 +1131,15 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Lock,
             "id me PX 5",
-            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1"],
+            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1", "XX"],
         ),
         (Verb::Pause, "", &["PX 1", "REASON r"]),
-        (Verb::Requeue, "", &["COUNT 1"]),
+        (
+            Verb::Requeue,
+            "",
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+        ),
+        (Verb::Release, "me", &["COUNT 1"]),
         (
             Verb::Purge,
             "STATE dead",
@@ -1105,7 +1149,7 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Scan,
             "0",
-            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1", "OWNER o"],
         ),
     ];
     for (verb, start, options) in rows {
@@ -1245,17 +1289,26 @@ fn each_command_takes_its_own_options_only() {
         (
             Verb::Lock,
             "id me",
-            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK"],
+            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK", "XX"],
         ),
         (Verb::Pause, "", &["PX", "REASON"]),
-        (Verb::Requeue, "", &["COUNT"]),
+        (
+            Verb::Requeue,
+            "COUNT 5",
+            &["STATE", "STATUS", "MATCH", "COUNT", "ID"],
+        ),
+        (Verb::Release, "me", &["COUNT"]),
         (
             Verb::Purge,
             "STATE dead",
             &["STATE", "STATUS", "MATCH", "COUNT"],
         ),
         (Verb::Next, "", &["COUNT"]),
-        (Verb::Scan, "0", &["STATE", "STATUS", "MATCH", "COUNT"]),
+        (
+            Verb::Scan,
+            "0",
+            &["STATE", "STATUS", "MATCH", "COUNT", "OWNER"],
+        ),
     ];
     for (verb, start, own) in rows {
         for word in all {

@@ -177,11 +177,6 @@ const LONGER: [(&str, &str, &str); 8] = [
         "decide_schedule",
         "one condition after the other, in the order of the contract",
     ),
-    (
-        "engine/control.rs",
-        "decide_purge",
-        "a case a state, and the budget they share",
-    ),
     ("engine/view.rs", "stats", "a line a field"),
     (
         "engine/tables/arena/many.rs",

@@ -185,11 +185,6 @@ const LONGER: &[(&str, &str, &str)] = &[
         "",
         "one decision after the other, each of them short",
     ),
-    (
-        "engine/control.rs",
-        "decide_purge",
-        "a case a state, and the budget they share",
-    ),
     ("engine/view.rs", "stats", "a line a field"),
     (
         "engine/tables/arena/many.rs",

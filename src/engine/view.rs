@@ -2,6 +2,8 @@
 //! function of records and clocks; which pass has run does not show, but for the
 //! counts of STATS, which say by `behind_ms` how far they may be off.
 
+use std::borrow::Cow;
+
 use super::effect::LeaseKind;
 use super::meters::Meters;
 use super::queue::Queue;
@@ -51,7 +53,7 @@ pub struct OrderView<'q> {
     pub payload: Option<&'q [u8]>,
     /// What came of it, when finished.
     pub result: Option<&'q [u8]>,
-    /// Why the last try failed.
+    /// What was said last of a try that failed; see [`OrderView::reason`].
     pub error: Option<&'q [u8]>,
     /// When it was finished, where that is known.
     pub finished_at: Option<WallMs>,
@@ -72,6 +74,28 @@ pub struct ScanRow {
     pub status: Vec<u8>,
     /// Its deadline.
     pub deadline: Option<WallMs>,
+    /// Owner of its live lease.
+    pub owner: Option<Vec<u8>>,
+    /// As [`OrderView::attempt`].
+    pub attempt: u32,
+    /// As [`OrderView::reason`].
+    pub error: Option<Vec<u8>>,
+}
+
+impl<'q> OrderView<'q> {
+    /// Why the last try failed, as it is shown. An order that died because the lease of
+    /// its last try ended without a word says that, with the whole owner: what was said
+    /// before belongs to an earlier try. It is a function of the record, and not stored.
+    pub fn reason(&self) -> Option<Cow<'q, [u8]>> {
+        // A dead order has a last grant only if that was its last try, and lapsed.
+        let silent = self.owner.filter(|_| self.state == State::Dead);
+        match silent {
+            Some(owner) => Some(Cow::Owned(
+                [b"lease of ", owner, b" ended without a word"].concat(),
+            )),
+            None => self.error.map(Cow::Borrowed),
+        }
+    }
 }
 
 /// Takes one element of the ground state: its texts and its numbers.
@@ -198,12 +222,21 @@ impl Queue {
             {
                 continue;
             }
-            let deadline = rows.get(i).and_then(Record::deadline);
+            let Some(view) = self.view_at(now, i) else {
+                continue;
+            };
+            let owner = view.owner.filter(|_| view.lease_ms.is_some());
+            if ask.owner.is_some() && ask.owner != owner {
+                continue;
+            }
             found.push(ScanRow {
                 id: id.to_vec(),
                 state,
                 status: status.to_vec(),
-                deadline,
+                deadline: view.deadline,
+                owner: owner.map(<[u8]>::to_vec),
+                attempt: view.attempt,
+                error: view.reason().map(Cow::into_owned),
             });
         }
         (at, found)

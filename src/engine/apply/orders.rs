@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Source, boxed, raise};
-use crate::engine::effect::{AfterTry, Base, Effect, FinishedBy, LeaseKind};
+use crate::engine::effect::{AfterTry, Base, Effect, FinishedBy, LeaseKind, Requeued};
 use crate::engine::ending::Ending;
 use crate::engine::outcome::{Event, EventKind};
 use crate::engine::queue::{Entry, Queue};
@@ -193,25 +193,25 @@ impl Queue {
         all
     }
 
-    /// Brings dead orders back. O(ids).
+    /// Brings dead and retrying orders back. O(orders).
     pub(super) fn apply_requeue(
         &mut self,
         now: &Now,
         effect: &Effect<'_>,
         source: Source<'_>,
     ) -> bool {
-        let Effect::Requeue { rev, ids } = effect else {
+        let Effect::Requeue { rev, orders } = effect else {
             return false;
         };
         let mut all = true;
-        for id in ids {
+        for Requeued { id, attempt } in orders {
             let Some(i) = self.waiting(id) else {
                 all = false;
                 continue;
             };
             self.lift(i);
             self.store.with_extra(i, |extra| {
-                extra.attempt = 0;
+                extra.attempt = *attempt;
                 extra.phase = Phase::Plain;
                 extra.fp = None;
             });

@@ -101,8 +101,8 @@ pub(super) struct Busy {
     pub(super) dead: Fifo,
     /// What stands in `Leases`.
     pub(super) tally: Tally,
-    /// Where PURGE goes on.
-    pub(super) purge_at: u32,
+    /// Where a PURGE or REQUEUE with a filter goes on.
+    pub(super) sweep_at: u32,
     /// Whether a lease has lapsed since [`Queue::take_lapsed`].
     lapsed: bool,
     /// The pause. Ground.
@@ -139,7 +139,7 @@ impl Busy {
             reserved: 0,
             retrying: 0,
         },
-        purge_at: 0,
+        sweep_at: 0,
         lapsed: false,
         pause: None,
         own: None,

@@ -21,7 +21,8 @@ use super::queue::Queue;
 use super::settings::{Defaults, Setting};
 use super::testing::{Digest, digest};
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Requeued, Whole, WholeGrant, WholeLife,
+    WholePhase,
 };
 use crate::error::Error;
 use crate::request::{Configure, Request, Scan};
@@ -32,6 +33,7 @@ use bench::{Bench, START_MONO_MS, START_MS};
 mod bench;
 
 mod announcing;
+mod asking;
 mod brake;
 mod claim_order;
 mod clocks;
@@ -47,11 +49,14 @@ mod lapsing;
 mod leases;
 mod lengths;
 mod lock_deadlines;
+mod lock_existing;
 mod locks;
 mod numbers;
 mod questions;
 mod queue;
 mod refused;
+mod releasing;
+mod requeueing;
 mod states;
 mod stored;
 mod tries;

@@ -62,7 +62,7 @@ macro_rules! entries {
 
 /// The entry of each command, in the order of [`Verb::ALL`].
 const ENTRIES: [Entry; Verb::ALL.len()] =
-    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25];
+    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26];
 
 /// Registers every command. False if the server refuses one.
 pub(crate) fn register(ctx: Ctx) -> bool {
@@ -167,7 +167,8 @@ fn answer<'a>(call: &Call<'a>, request: Request<'a>) {
         Request::Config(ask) => queue::configure(call, &ask),
         Request::Pause(ask) => queue::pause(call, &ask),
         Request::Resume => queue::resume(call),
-        Request::Requeue { count } => queue::requeue(call, count),
+        Request::Requeue(ask) => queue::requeue(call, &ask),
+        Request::Release(ask) => queue::release(call, &ask),
         Request::Purge(ask) => queue::purge(call, &ask),
         Request::Mack(ask) => batches::acknowledge(call, &ask),
         Request::Mschedule(ask) => batches::schedule(call, &ask),

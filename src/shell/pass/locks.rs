@@ -129,13 +129,14 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
         reentrant,
         max_ms,
         fp,
+        must_exist,
         ..
     } = &turn.want
     else {
         return None;
     };
     let decide = |queue: &Queue| {
-        if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
+        if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref(), *must_exist) {
             return Ok(Look::Told(LeaseAnswer::of(
                 outcome,
                 queue.view(now, id).as_ref(),
@@ -150,6 +151,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             fp: fp.as_deref(),
             block_ms: None,
             session: turn.session.is_some(),
+            must_exist: *must_exist,
         };
         let decision = write::decide(*now, &settings::defaults(), |env| {
             queue.decide_lock(env, &ask, false)

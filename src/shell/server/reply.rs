@@ -306,7 +306,7 @@ pub(crate) fn map(ctx: Ctx, view: &OrderView<'_>) {
     name("result");
     bytes_or_null(ctx, view.result);
     name("error");
-    bytes_or_null(ctx, view.error);
+    bytes_or_null(ctx, view.reason().as_deref());
     name("finished_at");
     moment(ctx, view.finished_at);
     name("finished_deadline");
@@ -327,18 +327,21 @@ pub(crate) fn next(ctx: Ctx, orders: &[(Vec<u8>, WallMs)]) {
     }
 }
 
-/// `[cursor, [[id, state, status, deadline] …]]` of SCAN; the cursor as text, as
+/// `[cursor, [[id, state, status, deadline, owner, attempt, error] …]]` of SCAN; the cursor as text, as
 /// the server's own SCAN has it.
 pub(crate) fn scan(ctx: Ctx, cursor: u64, rows: &[ScanRow]) {
     ctx.reply_array(2);
     ctx.reply_bytes(cursor.to_string().as_bytes());
     ctx.reply_array(rows.len());
     for row in rows {
-        ctx.reply_array(4);
+        ctx.reply_array(7);
         ctx.reply_bytes(&row.id);
         state_word(ctx, row.state);
         ctx.reply_bytes(&row.status);
         moment(ctx, row.deadline);
+        bytes_or_null(ctx, row.owner.as_deref());
+        ctx.reply_int(i64::from(row.attempt));
+        bytes_or_null(ctx, row.error.as_deref());
     }
 }
 
@@ -366,7 +369,7 @@ pub(crate) fn settings(ctx: Ctx, settings: &[(&'static str, Vec<u8>)]) {
     }
 }
 
-/// `[done, left]` of REQUEUE and PURGE.
+/// `[done, left]` of REQUEUE, RELEASE and PURGE.
 pub(crate) fn swept(ctx: Ctx, done: u64, left: u64) {
     ctx.reply_array(2);
     ctx.reply_int(int(done));

@@ -10,7 +10,7 @@ use crate::engine::outcome::{Decision, Outcome};
 use crate::engine::testing::digest;
 use crate::engine::view::OrderView;
 use crate::error::Error;
-use crate::request::{Configure, Finish, Limits, Request, Schedule, Verb, parse};
+use crate::request::{Configure, Finish, Limits, Request, Requeue, Schedule, Verb, parse};
 use crate::words::glob;
 use crate::words::state::State;
 
@@ -179,19 +179,31 @@ impl Bench {
                 return self.carry_all(&effects);
             }
             Request::Pause(ask) => {
-                let effect = self.queue.decide_pause(&env, ask);
-                return self.carry_all(&[effect]);
+                let (outcome, effect) = self.queue.decide_pause(&env, ask);
+                return self.hold(outcome, effect);
             }
             Request::Resume => {
-                let effects: Vec<Effect<'_>> = self.queue.decide_resume().into_iter().collect();
-                return self.carry_all(&effects);
+                let (outcome, effect) = self.queue.decide_resume(&now);
+                return self.hold(outcome, effect);
             }
-            Request::Requeue { count } => {
+            Request::Requeue(ask) => {
                 self.queue.advance(&now, &mut || true);
-                return match self.queue.decide_requeue(&mut env, *count as usize) {
-                    Ok(swept) => self.sweep(&swept),
+                let pattern = match ask {
+                    Requeue::Next(ask) => ask.pattern.unwrap_or(b"*"),
+                    Requeue::Ids(_) => b"*",
+                };
+                let matches = |id: &[u8]| glob::matches(pattern, id);
+                return match self.queue.decide_requeue(&mut env, ask, &matches) {
+                    Ok(swept) => {
+                        self.queue.sweep_on(&swept);
+                        self.sweep(&swept)
+                    }
                     Err(error) => error.to_string(),
                 };
+            }
+            Request::Release(ask) => {
+                let swept = self.queue.decide_release(&now, ask);
+                return self.sweep(&swept);
             }
             Request::Purge(ask) => {
                 self.queue.advance(&now, &mut || true);
@@ -199,7 +211,7 @@ impl Bench {
                 let swept = self
                     .queue
                     .decide_purge(&now, ask, &|id| glob::matches(pattern, id));
-                self.queue.purge_on(&swept);
+                self.queue.sweep_on(&swept);
                 return self.sweep(&swept);
             }
             Request::Mack(_)
@@ -276,9 +288,8 @@ impl Bench {
         let mut said = String::new();
         if let Some(effect) = &swept.effect {
             self.carry(effect);
-            let (Effect::Forget { ids } | Effect::Requeue { ids, .. }) = effect else {
-                panic!("{effect:?}")
-            };
+            let mut ids = Vec::new();
+            effect.each_id(&mut |id| ids.push(id));
             assert_eq!(ids.len() as u64, swept.done);
             for id in ids {
                 let _ = write!(said, "{} ", id.escape_ascii());

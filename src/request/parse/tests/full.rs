@@ -188,10 +188,19 @@ fn options_come_in_any_order_and_any_case() {
         max_ms: Some(8),
         fp: Some(b"f"),
         block_ms: Some(9),
+        must_exist: true,
         session: true,
     });
     permutations(
-        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9", "SESSION"],
+        &[
+            "Ex 7",
+            "reEntrant",
+            "max 8",
+            "FP f",
+            "BLOCK 9",
+            "SESSION",
+            "Xx",
+        ],
         &mut |order| {
             assert_eq!(
                 words(Verb::Lock, &format!("id me {}", order.join(" "))).as_ref(),
@@ -227,9 +236,10 @@ fn options_come_in_any_order_and_any_case() {
         status: Some(b"s"),
         pattern: Some(b"1*"),
         count: 20,
+        owner: Some(b"me"),
     });
     permutations(
-        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20"],
+        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20", "owner me"],
         &mut |order| {
             assert_eq!(
                 words(Verb::Scan, &format!("5 {}", order.join(" "))).as_ref(),
@@ -238,9 +248,33 @@ fn options_come_in_any_order_and_any_case() {
         },
     );
     assert_eq!(words(Verb::Next, "cOuNt 3"), Ok(Request::Next { count: 3 }));
+    let full = Request::Requeue(Requeue::Next(Purge {
+        state: State::Retrying,
+        status: Some(b"s"),
+        pattern: Some(b"1*"),
+        count: 20,
+    }));
+    permutations(
+        &["STATE reTrying", "STATUS s", "match 1*", "COUNT 20"],
+        &mut |order| {
+            assert_eq!(words(Verb::Requeue, &order.join(" ")).as_ref(), Ok(&full));
+        },
+    );
     assert_eq!(
-        words(Verb::Requeue, "cOuNt 3"),
-        Ok(Request::Requeue { count: 3 })
+        words(Verb::Requeue, "iD a COUNT 3"),
+        Ok(Request::Requeue(Requeue::Ids(vec![
+            &b"a"[..],
+            b"COUNT",
+            b"3"
+        ])))
+    );
+    let release = Release {
+        owner: b"me",
+        count: 3,
+    };
+    assert_eq!(
+        words(Verb::Release, "me cOuNt 3"),
+        Ok(Request::Release(release))
     );
 }
 
@@ -263,6 +297,7 @@ fn what_is_not_given_has_its_default() {
         status: None,
         pattern: None,
         count: 10,
+        owner: None,
     };
     assert_eq!(words(Verb::Scan, "0"), Ok(Request::Scan(scan)));
     let nack = Nack {
@@ -297,6 +332,7 @@ fn what_is_not_given_has_its_default() {
         max_ms: None,
         fp: None,
         block_ms: None,
+        must_exist: false,
         session: false,
     };
     assert_eq!(words(Verb::Lock, "id me PX 5"), Ok(Request::Lock(lock)));
@@ -315,8 +351,18 @@ fn what_is_not_given_has_its_default() {
         reason: b"",
     };
     assert_eq!(words(Verb::Pause, ""), Ok(Request::Pause(pause)));
-    let requeue = Request::Requeue { count: 1000 };
-    assert_eq!(words(Verb::Requeue, ""), Ok(requeue));
+    let requeue = Requeue::Next(Purge {
+        state: State::Dead,
+        status: None,
+        pattern: None,
+        count: 1000,
+    });
+    assert_eq!(words(Verb::Requeue, ""), Ok(Request::Requeue(requeue)));
+    let release = Release {
+        owner: b"me",
+        count: 1000,
+    };
+    assert_eq!(words(Verb::Release, "me"), Ok(Request::Release(release)));
     let purge = Purge {
         state: State::Finished,
         status: None,

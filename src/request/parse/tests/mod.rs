@@ -10,7 +10,7 @@ use crate::error::Excerpt;
 use crate::request::parse::arguments::unknown;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, When,
+    Purge, Release, Renew, Requeue, Scan, Schedule, SetStatus, When,
 };
 use crate::testing::mix;
 use crate::words::state::State;

@@ -126,6 +126,7 @@ fn places() -> Vec<Place> {
         place(Verb::Break, &["id", "N"], "fence", 0, NUMBER),
         place(Verb::Pause, &["PX", "N"], "PX", 1, YEAR_9999),
         place(Verb::Requeue, &["COUNT", "N"], "COUNT", 1, 1000),
+        place(Verb::Release, &["me", "COUNT", "N"], "COUNT", 1, 1000),
         place(
             Verb::Purge,
             &["STATE", "dead", "COUNT", "N"],

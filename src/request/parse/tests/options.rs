@@ -84,10 +84,15 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Lock,
             "id me PX 5",
-            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1"],
+            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1", "XX"],
         ),
         (Verb::Pause, "", &["PX 1", "REASON r"]),
-        (Verb::Requeue, "", &["COUNT 1"]),
+        (
+            Verb::Requeue,
+            "",
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+        ),
+        (Verb::Release, "me", &["COUNT 1"]),
         (
             Verb::Purge,
             "STATE dead",
@@ -97,7 +102,7 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Scan,
             "0",
-            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1", "OWNER o"],
         ),
     ];
     for (verb, start, options) in rows {
@@ -237,17 +242,26 @@ fn each_command_takes_its_own_options_only() {
         (
             Verb::Lock,
             "id me",
-            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK"],
+            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK", "XX"],
         ),
         (Verb::Pause, "", &["PX", "REASON"]),
-        (Verb::Requeue, "", &["COUNT"]),
+        (
+            Verb::Requeue,
+            "COUNT 5",
+            &["STATE", "STATUS", "MATCH", "COUNT", "ID"],
+        ),
+        (Verb::Release, "me", &["COUNT"]),
         (
             Verb::Purge,
             "STATE dead",
             &["STATE", "STATUS", "MATCH", "COUNT"],
         ),
         (Verb::Next, "", &["COUNT"]),
-        (Verb::Scan, "0", &["STATE", "STATUS", "MATCH", "COUNT"]),
+        (
+            Verb::Scan,
+            "0",
+            &["STATE", "STATUS", "MATCH", "COUNT", "OWNER"],
+        ),
     ];
     for (verb, start, own) in rows {
         for word in all {

@@ -10,6 +10,7 @@
 //! | `fifo` | such a list with a cursor: first in, first out |
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
+//! | `seconds` | moments, counted by second |
 //! | `lazy` | parts that are made when they are needed |
 //! | `memory` | how an allocator rounds, how pages grow and who frees them |
 
@@ -20,6 +21,7 @@ pub mod index;
 pub mod lazy;
 pub mod list;
 pub mod memory;
+pub mod seconds;
 pub mod slab;
 pub mod wheel;
 

@@ -3,11 +3,11 @@
 //! counts of STATS, which say by `behind_ms` how far they may be off.
 
 use super::effect::LeaseKind;
-use super::meters::Meters;
 use super::queue::Queue;
 use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
 use super::tables::NIL;
+use super::times::Timing;
 use super::views::{by_deadline, by_keep, by_lease};
 use crate::request::Scan;
 use crate::words::glob;
@@ -284,10 +284,12 @@ impl Queue {
             ("paused_ms", paused_ms),
             ("pause_reason", StatValue::Text(reason)),
         ]);
-        let mut meters = Meters::default();
-        self.add_meters_to(&mut meters);
-        stats.extend(meters.totals().map(|(name, total)| (name, int(total))));
-        stats.extend(meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
+        stats.extend(self.totals().map(|(name, total)| (name, int(total))));
+        // The timings that STATS has had from its beginning, and those that came later.
+        let (first, later) = Timing::ALL.split_at(5);
+        let times = &self.busy.meters.times;
+        let real = |(name, ms)| (name, StatValue::Real(ms));
+        stats.extend(times.since_start(first).into_iter().map(real));
         stats.push(("bytes", int(self.bytes() as u64)));
         stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
         stats.extend(
@@ -300,6 +302,11 @@ impl Queue {
             .and_then(|own| own.transitions())
             .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
+        stats.push(("overdue", int(self.overdue(now))));
+        stats.push(("oldest_overdue_ms", int(self.oldest_overdue_ms(now))));
+        stats.extend(times.since_start(later).into_iter().map(real));
+        // Those of the last minute stand last.
+        stats.extend(times.of_minute(now).into_iter().map(real));
         stats
     }
 

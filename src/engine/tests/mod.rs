@@ -49,6 +49,7 @@ mod leases;
 mod lengths;
 mod locks;
 mod numbers;
+mod overdue;
 mod questions;
 mod queue;
 mod refused;
@@ -157,6 +158,9 @@ impl Bench {
             assert!(self.replica.apply(&now, effect, &mut replicas_events));
         }
         assert_eq!(events, replicas_events);
+        for queue in [&mut self.queue, &mut self.replica] {
+            queue.take_times();
+        }
     }
 
     /// Holds the replica against the queue.

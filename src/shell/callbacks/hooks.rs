@@ -12,7 +12,7 @@ use redis_module::raw;
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Ctx, Level, Mode, Name, OK, Text, api, guarded, log};
 use crate::shell::server::cell::SharedCell;
-use crate::shell::server::{clock, value};
+use crate::shell::server::{clock, resets, value};
 use crate::shell::state::events;
 
 /// Whether a queue was loaded whose `loaded` event is still to come. Every key of
@@ -180,4 +180,5 @@ unsafe extern "C" fn on_cron(
     let ctx = unsafe { Ctx::new(ctx) };
     guarded((), || events::on_cron(ctx));
     guarded((), timer::on_cron);
+    guarded((), || resets::on_cron(ctx));
 }

@@ -97,7 +97,7 @@ fn hand_out(call: &Call<'_>, ask: &Claim<'_>, write: &mut Write<'_, '_>) -> Resu
     write.announce(claimed.announcements);
     write.queue.expect(&claimed.picks);
     write.carry_out(effect)?;
-    write.queue.note_late(&claimed.late_us);
+    write.queue.note_late(&call.now, &claimed.late_us);
     call.ctx.reply_array(claimed.picks.len());
     for pick in &claimed.picks {
         match write.queue.view_at(&call.now, *pick) {

@@ -59,7 +59,7 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         // Looked up now: so a lease is never said to be longer than what is left of it.
         let now = clock::now();
         let rows = value::with_queue(ctx, name, Mode::Quiet, |queue| {
-            queue.note_late(&claimed.late_us);
+            queue.note_late(&pass.now, &claimed.late_us);
             grant_rows(queue, &now, &effect, &claimed.picks)
         })
         .unwrap_or_default();

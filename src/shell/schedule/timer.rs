@@ -150,19 +150,6 @@ pub(crate) fn share(db: i32) -> usize {
     AGENDA.with(|agenda| agenda.share(db)).unwrap_or(0)
 }
 
-/// Calls `each` for at most `max` queues with their database and key.
-pub(crate) fn each_queue(max: usize, mut each: impl FnMut(i32, &[u8])) {
-    let mut last = None;
-    for _ in 0..max {
-        let Some(next) = AGENDA.with(|agenda| agenda.next_after(last)).flatten() else {
-            return;
-        };
-        let (cursor, key) = next;
-        each(cursor.0, &key);
-        last = Some(cursor);
-    }
-}
-
 /// A queue was changed: files it if it has to be looked at earlier than it is
 /// filed for. O(1) where it has not, O(log queues) else.
 pub(crate) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
@@ -186,11 +173,14 @@ pub(crate) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
 /// A queue came to this name: files it.
 pub(crate) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     queue.take_hint();
+    queue.take_stock(now);
     let mut wake = queue.next_wake(now, Duty::All).map_or(NEVER, |wake| wake.0);
     if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
         wake = 0;
     }
     let overdue = wake <= now.wall_ms().0;
+    let stock = queue.stock_wake(now, Duty::All);
+    wake = wake.min(stock.map_or(NEVER, |wake| wake.0));
     if queue.is_sparse() {
         wake = wake.min(now.wall_ms().0.saturating_add(COMPACT_AFTER_MS));
     }

@@ -7,11 +7,9 @@
 //! | `waiters` | clients that wait in CLAIM … BLOCK and LOCK … BLOCK |
 //! | `events` | keyspace events, and whether anybody can hear them |
 //! | `tokens` | the pace of announcements |
-//! | `metrics` | what queues have counted that are gone |
 
 pub(crate) mod events;
 pub(crate) mod fences;
-pub(crate) mod metrics;
 pub(crate) mod settings;
 pub(crate) mod tokens;
 pub(crate) mod waiters;

@@ -34,6 +34,7 @@ mod compaction;
 mod control;
 mod errors;
 mod events;
+mod gauges;
 mod hostile;
 mod locks;
 mod pages;

@@ -101,6 +101,8 @@ fn only_what_comes_after_its_deadline_is_timed_from_there() {
     bench.run("CLAIM me");
     bench.run("ACK b $b");
     assert!((real(&bench, "overdue_close_ms_max") - 250.5).abs() < 1e-9);
+    let p50 = real(&bench, "overdue_close_ms_p50");
+    assert!(p50 > 250.0, "what came before is not counted: {p50}");
     bench.until(5000.0);
     bench.run("FINISH c");
     bench.run("FINISH c");

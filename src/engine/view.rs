@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 
 use super::effect::LeaseKind;
-use super::meters::Meters;
 use super::queue::Queue;
 use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
 use super::tables::NIL;
+use super::times::Timing;
 use super::views::{by_deadline, by_keep, by_lease};
 use crate::request::Scan;
 use crate::words::glob;
@@ -320,10 +320,12 @@ impl Queue {
             ("paused_ms", paused_ms),
             ("pause_reason", StatValue::Text(reason)),
         ]);
-        let mut meters = Meters::default();
-        self.add_meters_to(&mut meters);
-        stats.extend(meters.totals().map(|(name, total)| (name, int(total))));
-        stats.extend(meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
+        stats.extend(self.totals().map(|(name, total)| (name, int(total))));
+        // The timings that STATS has had from its beginning, and those that came later.
+        let (first, later) = Timing::ALL.split_at(5);
+        let times = &self.busy.meters.times;
+        let real = |(name, ms)| (name, StatValue::Real(ms));
+        stats.extend(times.since_start(first).into_iter().map(real));
         stats.push(("bytes", int(self.bytes() as u64)));
         stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
         stats.extend(
@@ -337,8 +339,13 @@ impl Queue {
             .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
         let limit_wait_us = self.claim_limit_wait_us(now, defaults);
-        stats.push(("claims_held_back_total", int(meters.held_back)));
+        stats.push(("claims_held_back_total", int(self.busy.meters.held_back)));
         stats.push(("claim_limit_wait_ms", int(limit_wait_us.div_ceil(1000))));
+        stats.push(("overdue", int(self.overdue(now))));
+        stats.push(("oldest_overdue_ms", int(self.oldest_overdue_ms(now))));
+        stats.extend(times.since_start(later).into_iter().map(real));
+        // Those of the last minute stand last.
+        stats.extend(times.of_minute(now).into_iter().map(real));
         stats
     }
 

@@ -30,6 +30,7 @@ use crate::shell::schedule::timer;
 use crate::shell::server::api::{Ctx, Kept, Key, Level, Mode, Name, guarded, log};
 use crate::shell::server::buffer::Spare;
 use crate::shell::server::cell::{Shared, SharedCell};
+use crate::shell::server::gauges::Watch;
 use crate::shell::server::reply::{self, LeaseAnswer};
 use crate::shell::server::value::{self, Found};
 use crate::shell::server::{clock, counters};
@@ -161,10 +162,10 @@ impl Target {
 
     /// The queue: the one that is there or a fresh one; an error for a key of another
     /// type.
-    fn queue(&mut self) -> Result<&mut Queue, Error> {
+    fn queue(&mut self) -> Result<Watch<'_>, Error> {
         match value::look(&mut self.key) {
-            Found::Queue(queue) => Ok(queue),
-            Found::Missing => Ok(self.fresh.get_or_insert_default()),
+            Found::Queue(queue) => Ok(Watch::of(queue)),
+            Found::Missing => Ok(Watch::fresh(self.fresh.get_or_insert_default())),
             Found::Other => Err(Error::WrongType),
         }
     }
@@ -319,7 +320,7 @@ pub(crate) fn perform_or<'e>(
     };
     let ended = body(&mut Write {
         call,
-        queue: target.queue()?,
+        queue: &mut *target.queue()?,
         defaults: &settings::defaults(),
         done: &mut done,
     });

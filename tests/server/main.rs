@@ -36,6 +36,7 @@ mod compaction;
 mod control;
 mod errors;
 mod events;
+mod gauges;
 mod hostile;
 mod lock_existing;
 mod locks;

@@ -110,7 +110,7 @@ impl Queue {
             let deadline = self.store.rows.get(at).and_then(Record::deadline);
             let next = self.after(at);
             if deadline.is_some_and(|deadline| deadline > wall) {
-                self.refile(at);
+                self.refile(at, now);
             }
             at = next;
             if at == NIL {
@@ -143,7 +143,9 @@ impl Queue {
             &mut due,
         );
         for i in &due {
-            self.stand(*i, Place::Drawn);
+            let deadline = self.store.rows.get(*i).and_then(Record::deadline);
+            self.deadline_left(deadline.unwrap_or_default());
+            self.stand(*i, Place::Drawn, now);
             self.busy.drawn.push_back(&mut self.store.rows, *i);
             self.note_due(*i);
         }

@@ -11,6 +11,7 @@
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
 //! | `tokens` | so many a second and no more |
+//! | `seconds` | moments, counted by second |
 //! | `lazy` | parts that are made when they are needed |
 //! | `memory` | how an allocator rounds, how pages grow and who frees them |
 
@@ -21,6 +22,7 @@ pub mod index;
 pub mod lazy;
 pub mod list;
 pub mod memory;
+pub mod seconds;
 pub mod slab;
 pub mod tokens;
 pub mod wheel;

@@ -52,6 +52,7 @@ mod lock_deadlines;
 mod lock_existing;
 mod locks;
 mod numbers;
+mod overdue;
 mod questions;
 mod queue;
 mod refused;

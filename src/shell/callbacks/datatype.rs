@@ -26,8 +26,8 @@ use crate::shell::server::api::{
     Ctx, Level, Name, api, guarded, is_valkey, log, log_once_a_second,
 };
 use crate::shell::server::cell::SharedCell;
-use crate::shell::server::{clock, reaper};
-use crate::shell::state::{fences, metrics, settings};
+use crate::shell::server::{clock, gauges, reaper};
+use crate::shell::state::{fences, settings};
 use crate::shell::write::VERSION;
 
 /// Version of the saved form. Old ones stay readable for ever.
@@ -101,7 +101,7 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
         };
         fences::learn(queue.floor(), clock::wall_us());
         hooks::note_loaded(io);
-        Box::into_raw(Box::new(queue)).cast()
+        handed_over(queue)
     })
 }
 
@@ -210,7 +210,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     guarded((), || {
         // SAFETY: a value of our type, boxed by us, that the server has done with.
         let queue = unsafe { Box::from_raw(value.cast::<Queue>()) };
-        metrics::retire(&queue);
+        gauges::remove(&queue);
         if queue.len() > DROP_AT_ONCE_MAX {
             reaper::drop_elsewhere(queue);
         }
@@ -283,8 +283,16 @@ unsafe extern "C" fn copy(
             queue.replay(&now, effect, &defaults);
             true
         });
-        Box::into_raw(Box::new(queue)).cast()
+        handed_over(queue)
     })
+}
+
+/// A queue that is the server's from now on.
+fn handed_over(queue: Queue) -> *mut c_void {
+    let mut queue = Box::new(queue);
+    queue.take_stock(&clock::now());
+    gauges::add(&mut queue);
+    Box::into_raw(queue).cast()
 }
 
 /// Feeds everything that is ground state to DEBUG DIGEST: equal on primary,

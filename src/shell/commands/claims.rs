@@ -78,7 +78,7 @@ fn hand_out(
     write.queue.expect(&claimed.picks);
     write.carry_out(effect)?;
     write.spend(effect);
-    write.queue.note_late(&claimed.late_us);
+    write.queue.note_late(&call.now, &claimed.late_us);
     if ask.session
         && let Effect::Claim { grants, .. } = effect
     {

@@ -37,8 +37,9 @@ use crate::engine::{Decision, Env, Queue};
 use crate::error::Error;
 use crate::request::{Request, Scan, Verb, parse};
 use crate::shell::server::api::{Ctx, Key, Mode, Name, OK, api, guarded};
+use crate::shell::server::gauges::Watch;
 use crate::shell::server::value::{self, Found};
-use crate::shell::server::{clock, reply};
+use crate::shell::server::{clock, reply, resets};
 use crate::shell::state::{settings, waiters};
 use crate::shell::write::{Call, perform};
 use crate::words::glob;
@@ -195,13 +196,10 @@ fn answer<'a>(call: &Call<'a>, request: Request<'a>) {
             reply::next(ctx, orders.as_deref().unwrap_or(&[]));
         }),
         Request::Scan(ask) => read(call, |queue| scan_orders(call, &ask, queue)),
-        Request::Stats => read(call, |queue| {
-            let mut none = None;
-            let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
-            queue.advance(&call.now, &mut call.budget());
-            let waiting = waiters::count(call.db, call.name.bytes());
-            reply::stats(ctx, &queue.stats(&call.now, &settings::defaults(), waiting));
-        }),
+        Request::Stats => {
+            resets::look(ctx);
+            stats(call);
+        }
     }
 }
 
@@ -209,10 +207,23 @@ fn answer<'a>(call: &Call<'a>, request: Request<'a>) {
 fn read(call: &Call<'_>, body: impl FnOnce(Option<&mut Queue>)) {
     let mut key = Key::open(call.ctx, call.name, Mode::Read);
     match value::look(&mut key) {
-        Found::Queue(queue) => body(Some(queue)),
+        Found::Queue(queue) => body(Some(&mut Watch::of(queue))),
         Found::Missing => body(None),
         Found::Other => reply::error(call.ctx, &Error::WrongType),
     }
+}
+
+/// STATS.
+fn stats(call: &Call<'_>) {
+    read(call, |queue| {
+        let mut none = None;
+        let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
+        queue.advance(&call.now, &mut call.budget());
+        queue.take_stock(&call.now);
+        let waiting = waiters::count(call.db, call.name.bytes());
+        let stats = queue.stats(&call.now, &settings::defaults(), waiting);
+        reply::stats(call.ctx, &stats);
+    });
 }
 
 /// SCAN.

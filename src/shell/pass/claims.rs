@@ -85,7 +85,7 @@ fn hand_over(
     effect: &Effect<'_>,
     claimed: &Claimed,
 ) -> Vec<Row> {
-    queue.note_late(&claimed.late_us);
+    queue.note_late(now, &claimed.late_us);
     if let (Some(client), Effect::Claim { grants, .. }) = (turn.session, effect) {
         for Granted { id, fence, .. } in grants {
             queue.bind(now, id, Some(*fence), client);

@@ -108,7 +108,7 @@ fn grant(ctx: Ctx, now: &Now, name: Name<'_>, id: &[u8], turn: &Turn, granted: G
             };
             queue.bind(&clock::now(), id, fence, client);
         }
-        queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
+        queue.note_lock_wait(now, now.mono_us.saturating_sub(turn.since_us));
         // By a clock of now: never more than what is left.
         LeaseAnswer::of(outcome, queue.view(&clock::now(), id).as_ref())
     });

@@ -269,6 +269,7 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
         value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.set_armed(NEVER);
             queue.advance(&pass.now, &mut || pass.more());
+            queue.take_stock(&pass.now);
             queue.take_lapsed()
         })
     };
@@ -344,6 +345,8 @@ fn next_look(
         if wake <= now_ms {
             wake = pass.in_ms(pass.retry_ms(progress.refused));
         }
+        let stock = queue.stock_wake(&pass.now, duty);
+        wake = wake.min(stock.map_or(NEVER, |wake| wake.0));
         wake = wake.min(compact(pass, queue));
         queue.set_armed(wake);
         (wake, queue.announce_backlog(&pass.now))

@@ -109,6 +109,9 @@ impl Bench {
             assert!(self.replica.apply(&now, effect, &mut replicas_events));
         }
         assert_eq!(events, replicas_events);
+        for queue in [&mut self.queue, &mut self.replica] {
+            queue.take_times();
+        }
     }
 
     /// Carries out what was decided on a pause: as [`Bench::carry_all`], or the outcome.

@@ -145,6 +145,36 @@ impl Ctx {
         (1..=1024).contains(&count).then_some(count)
     }
 
+    /// Four counters of the server that only grow until CONFIG RESETSTAT. `None` if it
+    /// does not say. Builds a section of INFO.
+    pub(crate) fn server_counters(self) -> Option<[u64; 4]> {
+        const FIELDS: [&CStr; 4] = [
+            c"total_commands_processed",
+            c"total_connections_received",
+            c"total_net_input_bytes",
+            c"keyspace_hits",
+        ];
+        let read = api!(RedisModule_GetServerInfo)?;
+        let field = api!(RedisModule_ServerInfoGetFieldUnsigned)?;
+        let free = api!(RedisModule_FreeServerInfo)?;
+        // SAFETY: the name of a section, a C string.
+        let info = unsafe { read(self.raw, c"stats".as_ptr()) };
+        if info.is_null() {
+            return None;
+        }
+        let mut failed = 0;
+        let counters = FIELDS.map(|name| {
+            let mut error = 0;
+            // SAFETY: what was just given to us; a C string; room for the error.
+            let value = unsafe { field(info, name.as_ptr(), &raw mut error) };
+            failed |= error;
+            value
+        });
+        // SAFETY: freed once.
+        unsafe { free(self.raw, info) };
+        (failed == 0).then_some(counters)
+    }
+
     /// Raises a keyspace event of the module class for any key name. Runs other
     /// code.
     pub(crate) fn notify(self, class: c_int, event: &CStr, name: Name<'_>) {

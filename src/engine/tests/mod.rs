@@ -32,6 +32,7 @@ use bench::{Bench, START_MONO_MS, START_MS};
 mod bench;
 
 mod announcing;
+mod batches;
 mod brake;
 mod claim_order;
 mod clocks;

@@ -21,6 +21,7 @@ K, M = 1_000, 1_000_000
 # line says otherwise.
 ROWS = {
     "schedule": (costs.row_schedule, [M]),
+    "batches": (costs.row_batches, [M]),
     "claim": (costs.row_claim, [M]),
     "memory": (costs.row_memory, [M, 10 * M]),
     "usage": (costs.row_usage, [M]),

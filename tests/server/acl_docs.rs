@@ -37,6 +37,14 @@ const COMMANDS: &[(&str, &str, &[&str])] = &[
     ("order.purge", "ORDER.PURGE q STATE dead", &["write"]),
     ("order.apply", "ORDER.APPLY q 1 x", &["write"]),
     ("order.release", "ORDER.RELEASE q me", &["write"]),
+    (
+        "order.mschedule",
+        "ORDER.MSCHEDULE q PX 1 1 60000",
+        &["write", "denyoom"],
+    ),
+    ("order.mfinish", "ORDER.MFINISH q 1 1", &["write"]),
+    ("order.mnack", "ORDER.MNACK q 1 1 5", &["write"]),
+    ("order.mrenew", "ORDER.MRENEW q 1 1 5 PX 5", &["write"]),
 ];
 
 /// The field of a flat or real map.
@@ -299,7 +307,7 @@ fn commands_are_in_the_categories_of_their_kind() {
     ];
     /// An operator's commands of the server work on no key: of those only this.
     const OF_OPERATORS: [&str; 2] = ["@admin", "@dangerous"];
-    let kin: [(&str, &str, &[&str]); 23] = [
+    let kin: [(&str, &str, &[&str]); 27] = [
         ("order.schedule", "zadd", &OF_ALL),
         ("order.finish", "zrem", &OF_ALL),
         ("order.status", "hset", &OF_ALL),
@@ -323,6 +331,10 @@ fn commands_are_in_the_categories_of_their_kind() {
         ("order.pause", "client|pause", &OF_OPERATORS),
         ("order.resume", "client|unpause", &OF_OPERATORS),
         ("order.apply", "replconf", &OF_OPERATORS),
+        ("order.mschedule", "zremrangebyscore", &OF_ALL),
+        ("order.mfinish", "zremrangebyscore", &OF_ALL),
+        ("order.mnack", "zremrangebyscore", &OF_ALL),
+        ("order.mrenew", "zremrangebyscore", &OF_ALL),
     ];
     let server = Server::plain();
     let mut c = server.client();

@@ -27,6 +27,7 @@
 )]
 
 mod acl_docs;
+mod batches;
 mod blocking;
 mod bounds;
 mod brake;

@@ -34,6 +34,7 @@ mod bench;
 
 mod announcing;
 mod asking;
+mod batches;
 mod brake;
 mod claim_order;
 mod clocks;

@@ -10,7 +10,9 @@ use crate::engine::outcome::{Decision, Outcome};
 use crate::engine::testing::digest;
 use crate::engine::view::OrderView;
 use crate::error::Error;
-use crate::request::{Configure, Finish, Limits, Request, Requeue, Schedule, Verb, parse};
+use crate::request::{
+    Ack, Configure, Fenced, Finish, Limits, Nack, Renew, Request, Requeue, Schedule, Verb, parse,
+};
 use crate::words::glob;
 use crate::words::state::State;
 
@@ -46,6 +48,12 @@ impl Bench {
         }
         let said: Vec<String> = requests.map(|request| self.ask(&request)).collect();
         said.join(", ")
+    }
+
+    /// What is checked before a batch on leases.
+    fn check_fenced(&self, orders: &[Fenced<'_>]) -> Result<(), Error> {
+        let ids = orders.iter().map(|order| order.id);
+        self.queue.check_numbers(ids, false)
     }
 
     /// Does one request.
@@ -214,11 +222,38 @@ impl Bench {
                 self.queue.sweep_on(&swept);
                 return self.sweep(&swept);
             }
-            Request::Mack(_)
-            | Request::Mnack(_)
-            | Request::Mrenew(_)
-            | Request::Stats
-            | Request::Apply(_) => {
+            Request::Mack(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Ack(Ack {
+                        id: order.id,
+                        fence: order.fence,
+                        status: order.status.or(ask.each.status),
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Mnack(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Nack(Nack {
+                        id: order.id,
+                        fence: order.fence,
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Mrenew(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Renew(Renew {
+                        id: order.id,
+                        fence: order.fence,
+                        ..ask.each
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Stats | Request::Apply(_) => {
                 panic!("not for stories: {request:?}")
             }
         };

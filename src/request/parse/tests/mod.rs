@@ -1,6 +1,6 @@
 //! Tests of the grammar. What holds for all commands has a room of its own (numbers,
 //! lengths, options, what is asked for in full and in brief); what one command alone
-//! does stands in the room of its subject: orders, claims, locks, the queue.
+//! does stands in the room of its subject: orders, claims, locks, batches, the queue.
 //!
 //! A new command needs a line in the tables of `numbers`, `lengths` and `options`, its
 //! request in `full`, and a test in the room of its subject.
@@ -16,6 +16,7 @@ use crate::testing::mix;
 use crate::words::state::State;
 use crate::words::time::{WALL_MS_MAX, WallMs};
 
+mod batches;
 mod claims;
 mod full;
 mod lengths;

@@ -51,6 +51,7 @@ mod numbers;
 mod questions;
 mod queue;
 mod refused;
+mod sessions;
 mod states;
 mod stored;
 mod tries;

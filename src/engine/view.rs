@@ -303,6 +303,7 @@ impl Queue {
             .and_then(|own| own.transitions())
             .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
+        stats.push(("session_leases", int(self.session_leases())));
         stats
     }
 

@@ -16,7 +16,7 @@ use crate::shell::schedule::timer;
 use crate::shell::server::api::{Ctx, Mode, Text, api, flag, guarded};
 use crate::shell::server::counters::{self, Counter};
 use crate::shell::server::value;
-use crate::shell::state::{metrics, waiters};
+use crate::shell::state::{metrics, sessions, waiters};
 
 /// So many queues at most are looked at for one INFO: about a third of a
 /// millisecond.
@@ -44,6 +44,23 @@ fn all_meters() -> Meters {
                 queue.add_meters_to(&mut sum);
             });
         });
+    }
+    sum
+}
+
+/// How many leases end with a connection, in [`QUEUES_MAX`] queues that have such.
+fn session_leases() -> u64 {
+    let Some(ctx) = timer::detached() else {
+        return 0;
+    };
+    let mut sum = 0;
+    for (db, key) in sessions::places().into_iter().take(QUEUES_MAX) {
+        if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
+            let leases = value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+                queue.session_leases()
+            });
+            sum += leases.unwrap_or(0);
+        }
     }
     sum
 }
@@ -141,6 +158,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         let (claims, locks) = waiters::count_all();
         fields.count(c"claim_waiters", claims);
         fields.count(c"lock_waiters", locks);
+        fields.count(c"session_leases", session_leases());
         for (name, value) in all_meters().times() {
             if let Ok(name) = CString::new(name) {
                 fields.real(&name, value);

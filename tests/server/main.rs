@@ -41,6 +41,7 @@ mod pages;
 mod persistence;
 mod replication;
 mod robustness;
+mod sessions;
 mod slots;
 mod support;
 mod timing;

@@ -22,6 +22,9 @@
 #   waiters    1000 claimers wait on one queue: what waking one costs, p50   -
 #              and p99, against BZPOPMIN
 #   queues     queues of ten orders against one: bytes an order, lateness    1 M
+#   session    killed closers with SESSION and without: until the next has   100 k
+#              the order; 1000 connections that close together, and GETs
+#              meanwhile; cpu of connections that come and go
 #   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
 #              timer run, growth of p99 from 10 k, against ZADD, ZREM, Lua,
 #              and how much of it is the machine's

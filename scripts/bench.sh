@@ -26,6 +26,9 @@
 #   brake      all overdue, 8 closers, claims-per-s-max 1000: the least and     1 M
 #              the most that go in a full second, blocking and polling
 #   queues     queues of ten orders against one: bytes an order, lateness    1 M
+#   session    killed closers with SESSION and without: until the next has   100 k
+#              the order; 1000 connections that close together, and GETs
+#              meanwhile; cpu of connections that come and go
 #   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
 #              timer run, MSCHEDULE and MFINISH of 1000, growth of p99 from 10 k, against ZADD, ZREM, Lua,
 #              and how much of it is the machine's

@@ -6,6 +6,7 @@ every order ended as the story says and nothing came before its deadline.
 """
 
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +15,20 @@ SOCKET = sys.argv[1]
 QUEUE = "orders"
 # A queue that no closer works on.
 UNATTENDED = "orders:unattended"
+# One whose closers end their leases with their connections.
+SESSIONS = "orders:session"
+# What a closer does that is a process of its own and is killed.
+KILLED = """
+import socket, sys, time
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+connection.connect(sys.argv[1])
+words = ["ORDER.CLAIM", sys.argv[2], "closer-3", "PX", "60000", "BLOCK", "10000", "SESSION"]
+parts = ["*%d\\r\\n" % len(words)] + ["$%d\\r\\n%s\\r\\n" % (len(word), word) for word in words]
+connection.sendall("".join(parts).encode())
+connection.recv(1000)
+print("claimed", flush=True)
+time.sleep(60)
+"""
 
 
 class Client:
@@ -134,6 +149,33 @@ def sleep_until(seconds):
     time.sleep(max(0.0, STARTED + seconds - time.time()))
 
 
+def killed(shop):
+    """A closer is killed while it holds an order for a minute, and another one waits."""
+    reply = shop.order("ORDER.SCHEDULE", SESSIONS, "3000", "PX", 200, "STATUS", "unpaid")
+    DEADLINE["3000"] = reply["deadline"]
+    process = subprocess.Popen([sys.executable, "-c", KILLED, SOCKET, SESSIONS], stdout=subprocess.PIPE)
+    check(process.stdout.readline() == b"claimed\n", "3000 claimed by closer-3")
+    claimed = time.time()
+    tell("3000  claimed by closer-3, a process of its own; lease 60000 ms, SESSION")
+    following = Client()
+    following.send("ORDER.CLAIM", SESSIONS, "closer-4", "PX", 60000, "BLOCK", 10000, "SESSION")
+    waiting = 0
+    while not waiting:
+        stats = shop("ORDER.STATS", SESSIONS)
+        waiting = dict(zip(stats[::2], stats[1::2]))["claim_waiters"]
+    at = time.time()
+    process.kill()
+    [(order, fence, _, attempt, _, _, _)] = following.read()
+    now = time.time()
+    process.wait()
+    check(order == "3000" and attempt == 2, f"3000 comes to the next closer with attempt 2, not {attempt}")
+    check(now - at < 5, f"3000 was with the next closer after {now - at:.1f} s")
+    tell(f"3000  closer-3 was killed, closer-4 has its order {(now - at) * 1000:.2f} ms later, attempt {attempt}")
+    reply = following.order("ORDER.ACK", SESSIONS, order, fence, "FROM", "unpaid", "STATUS", "closed")
+    check(reply["outcome"] == "OK", f"3000 acknowledged by closer-4: {reply}")
+    CLAIMED["3000"] = [(claimed, 1), (now, attempt)]
+
+
 def create(shop, order, milliseconds, payload="basket"):
     reply = shop.order(
         "ORDER.SCHEDULE", QUEUE, order, "PX", milliseconds, "STATUS", "unpaid", "PAYLOAD", payload
@@ -215,6 +257,8 @@ def main():
     check(reply["outcome"] == "OK" and reply["was"] == "expired", f"2000 paid late: {reply}")
     tell("2000  paid after its deadline but before anybody claimed it: OK, it was expired")
 
+    killed(shop)
+
     # Everything ends by itself; wait for the last of it.
     until = time.time() + 10
     expected = {"1000": 2, "1002": 1, "1003": 1, "1004": 2, "1005": 1}
@@ -232,13 +276,13 @@ def main():
 
     print("\norder   deadline   announced     claimed  attempts  status")
     for order in sorted(DEADLINE):
-        record = shop("ORDER.GET", UNATTENDED if order == "2000" else QUEUE, order)
+        record = shop("ORDER.GET", {"2000": UNATTENDED, "3000": SESSIONS}.get(order, QUEUE), order)
         record = dict(zip(record[::2], record[1::2]))
         tries = CLAIMED.get(order, [])
         told = ANNOUNCED.get(order, [])
         want = "paid" if order in ("1001", "1006", "2000") else "closed"
         check(record["state"] == "finished" and record["status"] == want, f"{order} ended as {record}")
-        check(len(tries) == expected.get(order, 0), f"{order} was claimed {len(tries)} times")
+        check(len(tries) == {**expected, "3000": 2}.get(order, 0), f"{order} was claimed {len(tries)} times")
         check([attempt for _, attempt in tries] == list(range(1, len(tries) + 1)), f"{order} attempts {tries}")
         check(all(late(order, at) >= 0 for at, _ in tries), f"{order} was handed out before its deadline")
         check(all(late(order, at) >= 0 for at in told), f"{order} was announced before its deadline")

@@ -3,7 +3,7 @@
 #
 # Tells the story of one shop live against a server of its own: orders are
 # created, paid in time, paid under a lock, paid too late, moved, closed, handed back
-# and taken over from a closer that died. Prints what happens when, with the
+# and taken over from closers that died. Prints what happens when, with the
 # lateness of every announcement and hand-over in milliseconds. Ends by itself
 # in a few seconds; exits 0 only if every order ended as it should.
 set -euo pipefail

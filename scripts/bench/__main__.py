@@ -12,6 +12,7 @@ import sys
 import time
 
 import costs
+import session
 import sizes
 import times
 from tools import ALL_CORES, CLIENT_CORES, SERVER_CORES, Report, Server, aims, options, show, size_name, stalls
@@ -30,6 +31,7 @@ ROWS = {
     "waiters": (times.row_waiters, [0]),
     "brake": (times.row_brake, [M]),
     "queues": (times.row_queues, [M]),
+    "session": (session.row_session, [100 * K]),
     "worst": (sizes.row_worst, [10 * M]),
     "persist": (sizes.row_persist, [M, 10 * M]),
     "delete": (sizes.row_delete, [10 * M]),

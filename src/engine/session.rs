@@ -77,7 +77,7 @@ impl Sessions {
     }
 
     /// The orders whose leases are bound to a client, with their fences.
-    fn of(&self, client: u64) -> impl Iterator<Item = (&Arc<[u8]>, u64)> {
+    pub(super) fn of(&self, client: u64) -> impl Iterator<Item = (&Arc<[u8]>, u64)> {
         let first = (client, Arc::default());
         self.clients
             .range(first..)
@@ -195,5 +195,24 @@ impl Queue {
             let (store, busy) = (&self.store, &mut *self.busy);
             busy.sessions.unbind(store.rows.id(i));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails should fail loudly")]
+impl Queue {
+    /// Tests that both tables say the same, of the last grants alone, and that their
+    /// bytes are counted. O(bound leases).
+    pub(super) fn check_sessions(&self) {
+        let sessions = &self.busy.sessions;
+        assert_eq!(sessions.leases.len(), sessions.clients.len());
+        let mut id_bytes = 0;
+        for (id, bound) in &sessions.leases {
+            assert!(sessions.clients.contains(&(bound.client, Arc::clone(id))));
+            let i = self.store.find(id).unwrap();
+            assert_eq!(self.store.rows.grant(i).unwrap().fence, bound.fence);
+            id_bytes += allocated(Sessions::COUNTS + id.len());
+        }
+        assert_eq!(sessions.id_bytes, id_bytes);
     }
 }

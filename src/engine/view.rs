@@ -341,6 +341,7 @@ impl Queue {
         let limit_wait_us = self.claim_limit_wait_us(now, defaults);
         stats.push(("claims_held_back_total", int(self.busy.meters.held_back)));
         stats.push(("claim_limit_wait_ms", int(limit_wait_us.div_ceil(1000))));
+        stats.push(("session_leases", int(self.session_leases())));
         stats.push(("overdue", int(self.overdue(now))));
         stats.push(("oldest_overdue_ms", int(self.oldest_overdue_ms(now))));
         stats.extend(times.since_start(later).into_iter().map(real));

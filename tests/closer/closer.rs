@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! closer SOCKET ours|SCRIPT CONNECTIONS BATCH COUNT
+//! closer ADDRESS hold OWNER LEASE COUNT [SESSION]      (see `hold`)
 //! ```
 //!
 //! Each connection has a thread of its own. Started, the program connects, prints
@@ -24,6 +25,8 @@
     clippy::print_stdout,
     reason = "a program whose output is what it is for"
 )]
+
+mod hold;
 
 use std::io::{self, BufRead, Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -368,6 +371,13 @@ fn run(path: &str, connections: usize, work: Work) -> io::Result<String> {
 /// Reads the arguments and runs.
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
+    if let [_, address, kind, words @ ..] = arguments.as_slice()
+        && kind == "hold"
+    {
+        let line = hold::run(address, words).unwrap_or_else(|error| format!("closer: {error}"));
+        println!("{line}");
+        return ExitCode::FAILURE;
+    }
     let [_, path, side, connections, batch, count] = arguments.as_slice() else {
         println!("closer SOCKET ours|SCRIPT CONNECTIONS BATCH COUNT");
         return ExitCode::from(2);

@@ -47,6 +47,7 @@ mod release;
 mod replication;
 mod requeue;
 mod robustness;
+mod sessions;
 mod slots;
 mod support;
 mod timing;

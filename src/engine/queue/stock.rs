@@ -58,6 +58,8 @@ pub struct Gauges {
     pub overdue: u64,
     /// Claims that are live.
     pub live_claims: u64,
+    /// Leases that end with a connection.
+    pub session_leases: u64,
     /// Since when the oldest claimable order has been claimable, rounded up to the end
     /// of its second.
     pub oldest_expired: Option<WallMs>,
@@ -175,6 +177,7 @@ impl Queue {
             states,
             overdue: due + busy.outside.passed(),
             live_claims: claims,
+            session_leases: self.session_leases(),
             oldest_expired: expired.min().map(oldest),
             oldest_overdue: outside.into_iter().chain(first_due).min().map(oldest),
         }

@@ -59,6 +59,7 @@ mod queue;
 mod refused;
 mod releasing;
 mod requeueing;
+mod sessions;
 mod states;
 mod stored;
 mod tries;

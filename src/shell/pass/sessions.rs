@@ -31,21 +31,26 @@ pub(super) fn release(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>, name: Nam
     for client in sessions::closed_in(db, key) {
         loop {
             let leases = value::with_queue(ctx, name, Mode::Quiet, |queue| {
-                queue.closed(&pass.now, client, RELEASE_MAX)
+                let leases = queue.closed(&pass.now, client, RELEASE_MAX);
+                // Behind those that were over already there may be others.
+                (leases, queue.is_bound_to(client))
             });
-            let leases = leases.unwrap_or_default();
+            let (leases, more) = leases.unwrap_or_default();
             let bound = leases.iter().map(|(id, fence)| (&**id, *fence));
             let effect = value::with_queue(ctx, name, Mode::Quiet, |queue| {
                 queue.decide_lapse(&pass.now, bound)
             });
-            let Some(effect) = effect.flatten() else {
-                break;
-            };
-            if !call_apply(ctx, name, &effect, Vec::new()) {
-                return false;
+            match effect.flatten() {
+                None if more => {}
+                None => break,
+                Some(effect) => {
+                    if !call_apply(ctx, name, &effect, Vec::new()) {
+                        return false;
+                    }
+                    counters::DISCONNECT_RELEASED.add(leases.len() as u64);
+                    effect.each_id(&mut |id| waiters::changed(db, key, id));
+                }
             }
-            counters::DISCONNECT_RELEASED.add(leases.len() as u64);
-            effect.each_id(&mut |id| waiters::changed(db, key, id));
             if !pass.more() {
                 return true;
             }

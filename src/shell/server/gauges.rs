@@ -32,6 +32,8 @@ struct Sums {
     overdue: u64,
     /// Claims that are live.
     live_claims: u64,
+    /// Leases that end with a connection.
+    session_leases: u64,
     /// The queues that have a claimable order, by the oldest of them.
     oldest_expired: Seconds,
     /// The queues that have an overdue order, by the oldest of them.
@@ -43,6 +45,7 @@ static SUMS: Mutex<Sums> = Mutex::new(Sums {
     states: [0; State::LISTED.len()],
     overdue: 0,
     live_claims: 0,
+    session_leases: 0,
     oldest_expired: Seconds::new(),
     oldest_overdue: Seconds::new(),
 });
@@ -65,6 +68,8 @@ impl Sums {
         }
         moved(&mut self.overdue, before.overdue, after.overdue);
         moved(&mut self.live_claims, before.live_claims, after.live_claims);
+        let bound = (before.session_leases, after.session_leases);
+        moved(&mut self.session_leases, bound.0, bound.1);
         let aged = |ages: &mut Seconds, before: Option<WallMs>, after: Option<WallMs>| {
             if before != after {
                 if let Some(at) = after {
@@ -168,6 +173,7 @@ pub(crate) fn counts(now: &Now) -> Vec<(&'static str, u64)> {
     counts.extend([
         ("orders", sums.states.iter().sum()),
         ("live_claims", sums.live_claims),
+        ("session_leases", sums.session_leases),
         ("overdue", sums.overdue),
         ("oldest_expired_ms", age(&sums.oldest_expired)),
         ("oldest_overdue_ms", age(&sums.oldest_overdue)),

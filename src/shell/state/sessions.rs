@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::Queue;
+use crate::shell::server::api::Ctx;
 use crate::shell::server::cell::{Shared, SharedCell};
 
 /// A queue: database and key.
@@ -100,11 +101,16 @@ pub(crate) fn closed_in(db: i32, key: &Arc<[u8]>) -> Vec<u64> {
             if sessions.closed.is_empty() {
                 return Vec::new();
             }
-            let clients = sessions.clients.get(&(db, Arc::clone(key)));
-            let clients = clients.into_iter().flatten().copied();
-            clients
-                .filter(|client| sessions.closed.contains(client))
-                .collect()
+            let Some(clients) = sessions.clients.get(&(db, Arc::clone(key))) else {
+                return Vec::new();
+            };
+            // Looked through are the fewer: mostly one has closed, of many.
+            let (few, many) = if clients.len() < sessions.closed.len() {
+                (clients, &sessions.closed)
+            } else {
+                (&sessions.closed, clients)
+            };
+            few.intersection(many).copied().collect()
         })
         .unwrap_or_default()
 }
@@ -115,7 +121,8 @@ pub(crate) fn done(client: u64, db: i32, key: &Arc<[u8]>) {
 }
 
 /// A queue came to this name, and its bound leases with it. Whether it has to be looked
-/// at now: a client among them has gone.
+/// at now: a client among them has gone. That is asked of the server: what was known of
+/// it went with the old name, if no lease of another queue was bound to it.
 pub(crate) fn came(db: i32, key: &[u8], queue: &Queue) -> bool {
     if queue.session_leases() == 0 {
         return false;
@@ -124,8 +131,11 @@ pub(crate) fn came(db: i32, key: &[u8], queue: &Queue) -> bool {
         .with(|sessions| {
             let mut closed = false;
             for client in queue.session_clients() {
-                closed |= sessions.closed.contains(&client);
                 sessions.add(client, (db, Arc::from(key)));
+                if !Ctx::client_lives(client) {
+                    closed = true;
+                    sessions.closed.insert(client);
+                }
             }
             closed
         })

@@ -8,7 +8,7 @@ pub(crate) const ORDER_REPLY: [&str; 8] = [
 ];
 
 /// Field names of a GET, in wire order.
-pub(crate) const GET_FIELDS: [&str; 18] = [
+pub(crate) const GET_FIELDS: [&str; 19] = [
     "id",
     "state",
     "status",
@@ -27,6 +27,7 @@ pub(crate) const GET_FIELDS: [&str; 18] = [
     "error",
     "finished_at",
     "finished_deadline",
+    "session",
 ];
 
 /// The reply of every command that writes one order.

@@ -125,7 +125,7 @@ fn it_is_a_lapse_the_grant_stays_and_the_last_try_is_dead() {
     claim(&mut client, "q", "last");
     let ground = |c: &mut Client, id| {
         let mut ground = c.order("q", id).ground();
-        ground.retain(|(name, _)| name != "session" && name != "holds");
+        ground.retain(|(name, _)| !["session", "holds", "error"].contains(&name.as_str()));
         ground
     };
     let before = (ground(&mut c, "1"), ground(&mut c, "last"));
@@ -144,6 +144,8 @@ fn it_is_a_lapse_the_grant_stays_and_the_last_try_is_dead() {
         before,
         "rev, attempt, owner and fence stay"
     );
+    let error = c.order("q", "last").text("error");
+    assert_eq!(error, "lease of holder ended without a word");
     for id in ["1", "last"] {
         assert_eq!(c.order("q", id).int("session"), 0);
         assert_eq!(c.order("q", id).int("lease_ms"), -2);

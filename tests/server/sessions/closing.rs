@@ -1,5 +1,9 @@
 //! What a close ends, what follows from it, and what is no close.
 
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use super::{QUIET, becomes, bound, claim, due, holder, lock, lock_waiter, released, waiter};
 use crate::support::states::expect_healthy;
 use crate::support::{Client, Options, SOON, Server, Value, args, cmd, wait_until};
@@ -417,5 +421,65 @@ fn leases_that_were_over_are_not_in_the_way_of_others() {
     becomes(&mut c, "q", "z", "expired");
     assert_eq!(released(&mut c), 1, "the others had ended by themselves");
     assert_eq!(bound(&mut c), 0);
+    expect_healthy(&server);
+}
+
+/// Runs openssl; false where there is none.
+fn openssl(dir: &Path, arguments: &[&str]) -> bool {
+    let run = Command::new("openssl")
+        .args(arguments)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    run.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_connection_with_tls_is_one_as_any_other() {
+    let plain = Server::plain();
+    let has_tls = cmd!(plain.client(), "CONFIG", "GET", "tls-port");
+    let dir = plain.dir();
+    let words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test -keyout key -out cert";
+    let words: Vec<&str> = words.split(' ').collect();
+    if has_tls.pairs().is_empty() || !openssl(dir, &words) {
+        eprintln!("skipped: this server was built without TLS, or there is no openssl");
+        return;
+    }
+    // The harness has found it free; its own port is switched off.
+    let port = Options::new().tcp().start().port();
+    let path = |name: &str| dir.join(name).display().to_string();
+    let server = Options::new()
+        .line(format!("tls-port {port}"))
+        .line(format!("tls-cert-file {}", path("cert")))
+        .line(format!("tls-key-file {}", path("key")))
+        .line(format!("tls-ca-cert-file {}", path("cert")))
+        .line("tls-auth-clients no")
+        .start();
+    let mut c = server.client();
+    due(&mut c, "q", &["1"]);
+    let mut client = Command::new("openssl")
+        .args([
+            "s_client",
+            "-quiet",
+            "-connect",
+            &format!("127.0.0.1:{port}"),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl is there");
+    let mut input = client.stdin.take().expect("it was piped");
+    input
+        .write_all(b"ORDER.CLAIM q tls PX 600000 SESSION\r\n")
+        .expect("it reads");
+    becomes(&mut c, "q", "1", "leased");
+    assert_ne!(c.order("q", "1").int("session"), 0);
+    client.kill().expect("it runs");
+    becomes(&mut c, "q", "1", "expired");
+    client.wait().expect("it was killed");
+    assert_eq!(released(&mut c), 1);
     expect_healthy(&server);
 }

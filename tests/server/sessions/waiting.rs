@@ -9,7 +9,7 @@ fn what_a_waiter_is_granted_after_it_has_gone_is_free_at_once() {
     let server = Options::new().aof().start();
     let mut c = server.client();
     let mut gone = waiter(&server, "q");
-    let id = gone.id_of_waiter(&mut c);
+    let id = newest_waiter(&mut c);
     let mut lives = waiter(&server, "q");
     // In one turn of the event loop: the first in line is killed before the pass.
     let replies = c.pipeline(&[
@@ -29,7 +29,7 @@ fn what_a_waiter_is_granted_after_it_has_gone_is_free_at_once() {
         .expect("OK")
         .fence;
     let mut gone = lock_waiter(&server, "q", "2");
-    let id = gone.id_of_waiter(&mut c);
+    let id = newest_waiter(&mut c);
     let mut lives = lock_waiter(&server, "q", "2");
     c.pipeline(&[
         argv!["MULTI"],
@@ -89,7 +89,7 @@ fn a_waiter_that_is_told_something_else_has_bound_nothing() {
     let rows = cmd!(busy, "ORDER.CLAIM", "q", "other", "BLOCK", 20, "SESSION");
     assert_eq!(rows.claims(), []);
     let mut unblocked = waiter(&server, "q");
-    let id = unblocked.id_of_waiter(&mut c);
+    let id = newest_waiter(&mut c);
     assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", id, "ERROR").int(), 1);
     assert!(unblocked.read().error().starts_with("UNBLOCKED"));
     assert_eq!(bound(&mut c), 0);
@@ -122,8 +122,8 @@ fn whenever_a_waiter_dies_the_next_one_has_what_it_waited_for() {
                 lock_waiter(&server, "q", &id)
             }
         };
-        let mut dies = start();
-        let killed = dies.id_of_waiter(&mut c);
+        let dies = start();
+        let killed = newest_waiter(&mut c);
         let mut lives = start();
         let free = if claims {
             argv!["ORDER.SCHEDULE", "q", id, "PX", random.below(2)]
@@ -166,23 +166,18 @@ fn whenever_a_waiter_dies_the_next_one_has_what_it_waited_for() {
     expect_healthy(&server);
 }
 
-impl Client {
-    /// The id of this client, which waits in the one command it has sent: the newest
-    /// connection that is blocked.
-    #[track_caller]
-    fn id_of_waiter(&mut self, c: &mut Self) -> i64 {
-        let list = cmd!(c, "CLIENT", "LIST").text();
-        let id = |line: &str| {
-            line.split_whitespace()
-                .next()?
-                .strip_prefix("id=")?
-                .parse()
-                .ok()
-        };
-        list.lines()
-            .filter(|line| line.contains(" flags=b"))
-            .filter_map(id)
-            .max()
-            .expect("a client that waits")
-    }
+/// The id of the client that has begun to wait last: the newest connection that is
+/// blocked.
+#[track_caller]
+fn newest_waiter(c: &mut Client) -> i64 {
+    let list = cmd!(c, "CLIENT", "LIST").text();
+    let id = |line: &str| {
+        let id = line.split_whitespace().next()?.strip_prefix("id=")?;
+        id.parse::<i64>().ok()
+    };
+    list.lines()
+        .filter(|line| line.contains(" flags=b"))
+        .filter_map(id)
+        .max()
+        .expect("a client that waits")
 }

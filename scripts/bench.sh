@@ -10,6 +10,8 @@
 #   row        what is measured                                           of orders
 #   schedule   SCHEDULE and FINISH: server cpu an order, against ZADD and    1 M
 #              ZREM, SET PXAT and DEL
+#   batches    MSCHEDULE 100 and MFINISH 100, against ZADD and ZREM of 100,  1 M
+#              SET PXAT pipelined and DEL of 100, one and 8 in flight
 #   claim      CLAIM 100 and MACK 100, against the Lua pattern, with and     1 M
 #              without payload
 #   memory     bytes an order, against ZSET, SET PXAT, ZSET and HASH         1 M, 10 M
@@ -21,12 +23,14 @@
 #              Lua and expired events
 #   waiters    1000 claimers wait on one queue: what waking one costs, p50   -
 #              and p99, against BZPOPMIN
+#   brake      all overdue, 8 closers, claims-per-s-max 1000: the least and     1 M
+#              the most that go in a full second, blocking and polling
 #   queues     queues of ten orders against one: bytes an order, lateness    1 M
 #   session    killed closers with SESSION and without: until the next has   100 k
 #              the order; 1000 connections that close together, and GETs
 #              meanwhile; cpu of connections that come and go
 #   worst      the slowest single SCHEDULE, FINISH, ACK, CLAIM, DEL and      10 M
-#              timer run, growth of p99 from 10 k, against ZADD, ZREM, Lua,
+#              timer run, MSCHEDULE and MFINISH of 1000, growth of p99 from 10 k, against ZADD, ZREM, Lua,
 #              and how much of it is the machine's
 #   persist    RDB and AOF, saved and loaded: seconds and bytes, against     1 M, 10 M
 #              a ZSET

@@ -111,6 +111,18 @@ pub enum Error {
         /// The word that was given.
         near: Excerpt,
     },
+    /// STATE of REQUEUE names another state than the two that it moves.
+    NotRequeued {
+        /// The word that was given.
+        near: Excerpt,
+    },
+    /// More values than an option takes.
+    TooMany {
+        /// The option.
+        option: &'static str,
+        /// The largest number of values.
+        max: u64,
+    },
     /// The key holds another type.
     WrongType,
     /// A number that is not made of decimal digits alone.
@@ -230,6 +242,13 @@ impl fmt::Display for Error {
                 "ERR syntax error, STATE must be scheduled, expired, leased, retrying, dead, \
                  finished or reserved, not '{near}'"
             ),
+            Self::NotRequeued { near } => write!(
+                f,
+                "ERR syntax error, STATE must be dead or retrying, not '{near}'"
+            ),
+            Self::TooMany { option, max } => {
+                write!(f, "ERR syntax error, option {option} takes at most {max} values")
+            }
             Self::WrongType => {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
@@ -333,7 +352,12 @@ pub fn all() -> Vec<Error> {
             place: 1000,
             error: Box::new(Error::NotAnInteger { name: "fence" }),
         },
-        Error::UnknownState { near: rude },
+        Error::UnknownState { near: rude.clone() },
+        Error::NotRequeued { near: rude },
+        Error::TooMany {
+            option: "ID",
+            max: 1000,
+        },
         Error::WrongType,
         Error::NotAnInteger { name: "PX" },
         Error::OutOfRange {
@@ -417,16 +441,18 @@ mod tests {
             Error::Unstorable { .. } => 24,
             Error::InList { .. } => 25,
             Error::SessionNeedsConnection => 26,
+            Error::NotRequeued { .. } => 27,
+            Error::TooMany { .. } => 28,
         }
     }
 
     #[test]
     fn the_list_of_all_errors_is_complete() {
-        let mut seen = [false; 27];
+        let mut seen = [false; 29];
         for error in all() {
             seen[number(&error)] = true;
         }
-        assert_eq!(seen, [true; 27]);
+        assert_eq!(seen, [true; 29]);
     }
 
     #[test]

@@ -22,12 +22,14 @@ K, M = 1_000, 1_000_000
 # line says otherwise.
 ROWS = {
     "schedule": (costs.row_schedule, [M]),
+    "batches": (costs.row_batches, [M]),
     "claim": (costs.row_claim, [M]),
     "memory": (costs.row_memory, [M, 10 * M]),
     "usage": (costs.row_usage, [M]),
     "lateness": (times.row_lateness, [M]),
     "burst": (times.row_burst, [M]),
     "waiters": (times.row_waiters, [0]),
+    "brake": (times.row_brake, [M]),
     "queues": (times.row_queues, [M]),
     "session": (session.row_session, [100 * K]),
     "worst": (sizes.row_worst, [10 * M]),

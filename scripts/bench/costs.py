@@ -1,4 +1,4 @@
-"""What orders cost: the rows schedule, memory, usage and claim."""
+"""What orders cost: the rows schedule, batches, memory, usage and claim."""
 
 import collections
 import itertools
@@ -64,6 +64,99 @@ def row_schedule(report):
          ("side", "cpu us/order", "k/s", "cpu, ours is", "k/s, ours is"), lines)
     for ours, side, bound in (("SCHEDULE", "ZADD", 2.5), ("SCHEDULE", "SET PXAT", 1.3), ("FINISH", "ZREM", 1.5)):
         aim(f"{ours} against {side}, processor time", report.figures[side]["ratio"], "x", bound, least=True)
+
+
+# --- MSCHEDULE and MFINISH ----------------------------------------------------------
+
+# Batches in flight on each of the connections.
+BATCHES = 8
+
+
+def mschedule(orders, size=BATCH):
+    """Commands of so many orders each."""
+    for at in range(0, len(orders), size):
+        words = itertools.chain.from_iterable(orders[at:at + size])
+        yield command("ORDER.MSCHEDULE", QUEUE, "PXAT", size, *words, "STATUS", "unpaid")
+
+
+def mfinish(names, size=BATCH):
+    for at in range(0, len(names), size):
+        yield command("ORDER.MFINISH", QUEUE, size, *names[at:at + size], "STATUS", "paid", "KEEP", "0")
+
+
+def at_once(head, values):
+    """Commands of a sorted set, or DEL, on a hundred members or keys each."""
+    for at in range(0, len(values), BATCH):
+        yield command(*head, *itertools.chain.from_iterable(values[at:at + BATCH]))
+
+
+def in_flight(commands, size):
+    commands = iter(commands)
+    while piece := list(itertools.islice(commands, size)):
+        yield b"".join(piece), len(piece)
+
+
+def row_batches(report):
+    count = options.orders // BATCH * BATCH
+    names = ids(count)
+    runs = collections.defaultdict(list)
+    for number in range(options.rounds):
+        rng = random.Random(number)
+        # Ahead of all sides' fills.
+        start = now_ms() + 60_000 + int(count * 16 * FILL_S * 1000)
+        orders = [(name, start + rng.randrange(DAY_MS)) for name in names]
+        swapped = [(deadline, name) for name, deadline in orders]
+        single = [(name,) for name in names]
+        ours, theirs = 1 + BATCH, 1
+
+        def side(adds, removes, module, add, remove, size):
+            """Of adding and removing: name, pieces and lines of a reply."""
+            with Server(module=module) as server:
+                for name, made, lines, left in ((adds, *add, count), (removes, *remove, 0)):
+                    pieces = list(made())
+                    runs[name].append(timed(server, count, lambda: pump(server, pieces, lines)))
+                    check(name, size(server.client), left)
+
+        def of_ours(client):
+            return stats(client)["orders"] if client("EXISTS", QUEUE) else 0
+
+        def of_zset(client):
+            return client("ZCARD", "deadlines")
+
+        sides = []
+        for flight, more in ((1, ""), (BATCHES, f", {BATCHES} in flight")):
+            sides += [
+                (f"MSCHEDULE{more}", f"MFINISH{more}", True,
+                 (lambda flight=flight: in_flight(mschedule(orders), flight), ours),
+                 (lambda flight=flight: in_flight(mfinish(names), flight), ours), of_ours),
+                (f"ZADD{more}", f"ZREM{more}", False,
+                 (lambda flight=flight: in_flight(at_once(("ZADD", "deadlines"), swapped), flight), theirs),
+                 (lambda flight=flight: in_flight(at_once(("ZREM", "deadlines"), single), flight), theirs), of_zset),
+                (f"SET PXAT{more}", f"DEL{more}", False,
+                 (lambda: batches(SET, orders), 1),
+                 (lambda flight=flight: in_flight(at_once(("DEL",), single), flight), theirs),
+                 lambda client: client("DBSIZE")),
+            ]
+        for each in alternate(sides, number):
+            side(*each)
+    for side_of, list_ in runs.items():
+        report.put(side_of, list_)
+    lines, aims_of = [], []
+    for more in ("", f", {BATCHES} in flight"):
+        for ours, others in (("MSCHEDULE", (("ZADD", 2), ("SET PXAT", 1.4))), ("MFINISH", (("ZREM", 1.5), ("DEL", 1)))):
+            for other, bound in ((ours, None), *others):
+                figures, of = report.figures[other + more], ("", "")
+                if bound is not None:
+                    pair = runs[other + more], runs[ours + more]
+                    figures["ratio"] = round(ratio(*pair), 3)
+                    of = (f"{figures['ratio']:.2f}x", f"{1 / ratio(*pair, 'k_per_s'):.2f}x")
+                    aims_of.append((f"{ours} against {other}{more}, processor time", figures["ratio"], bound))
+                lines.append((other + more, f"{figures['cpu_us']:.2f}", f"{figures['k_per_s']:.0f}", *of))
+    show(f"MSCHEDULE {BATCH} with STATUS, {count} ids, random deadlines; MFINISH {BATCH} KEEP 0; ZADD, ZREM and DEL of "
+         f"{BATCH}, SET -P {PIPELINE}",
+         ("side", "cpu us/order", "k/s", "cpu, ours is", "k/s, ours is"), lines)
+    for what, measured, bound in aims_of:
+        aim(what, measured, "x", bound, least=True)
 
 
 # --- memory -----------------------------------------------------------------------

@@ -133,12 +133,13 @@ def together(server, address, count):
 def crowd(pipe, path, connections, each):
     """Connections that claim `each` orders each; they close when it is told so, by its end."""
     clients = [Client(path) for _ in range(connections)]
+    pipe.send("ready")
     for client in clients:
         client("PING")
         if each:
             rows = client("ORDER.CLAIM", QUEUE, "me", "COUNT", each, "PX", LONG_MS, "SESSION")
             check("orders of a connection", len(rows), each)
-    pipe.send("ready")
+    pipe.send("claimed")
     pipe.recv()
     os._exit(0)
 
@@ -149,12 +150,14 @@ def mass_close(connections, each):
     with Server("maxclients 20000") as server:
         for number in range(0, orders, 500):
             pieces = [command("ORDER.SCHEDULE", QUEUE, f"order:{n}", "PX", 0) for n in range(number, number + 500)]
-            for piece in pieces:
-                server.client.send(piece)
+            server.client.send(b"".join(pieces))
             for _ in pieces:
                 server.client.read()
-        looker, looked = child(prober, server.path)
         process, pipe = child(crowd, server.path, connections, each)
+        if not pipe.poll(4 * TIMEOUT_S):
+            raise SystemExit("bench: the connections do not get their orders")
+        pipe.recv()
+        looker, looked = child(prober, server.path)
         check("orders left", stats(server.client)["expired"], 0)
         before_us = int(server.info("orderwheel", "orderwheel_pass_us_max"))
         time.sleep(0.5)

@@ -8,7 +8,8 @@ import re
 import tempfile
 import time
 
-from costs import FILL, FINISH, GONE_REPLY_LINES, ORDER_REPLY_LINES, ZADD, ZREM, acknowledge, claim_once
+from costs import (FILL, FINISH, GONE_REPLY_LINES, ORDER_REPLY_LINES, ZADD, ZREM, acknowledge, claim_once, in_flight,
+                   mfinish, mschedule)
 from times import probe, prober
 from tools import (ALL_CORES, BATCH, DAY_MS, FILL_S, LUA_PLAIN, QUEUE, TRACKED, Client, Server, aim, alternate, batches,
                    check, child, command, ids, kept, now_ms, options, pump, ratio, size_name, show, stalls, stats)
@@ -44,6 +45,8 @@ def saved(ours, count):
 # What the growth is measured from: a queue of so many, filled again and again until so
 # many commands were measured.
 SMALL, SMALL_COMMANDS = 10_000, 200_000
+# The most orders of one batch.
+BATCH_MAX = 1000
 
 
 # The server's thread while others had its core, and what the hypervisor took.
@@ -110,6 +113,26 @@ def worst_ours(count, repeats):
     return figures
 
 
+def worst_batches(count, repeats):
+    """Fill and finish, a thousand orders a command."""
+    count = count // BATCH_MAX * BATCH_MAX
+    names = ids(count)
+    with Server(*TRACKED) as server:
+        server.client("CONFIG", "RESETSTAT")
+        for number in range(repeats):
+            rng = random.Random(number)
+            far = now_ms() + 3_600_000
+            orders = [(name, far + rng.randrange(DAY_MS)) for name in names]
+            pump(server, in_flight(mschedule(orders, BATCH_MAX), 1), 1 + BATCH_MAX)
+            check("made", stats(server.client)["orders"], count)
+            rng.shuffle(orders)
+            shuffled = [name for name, _ in orders]
+            pump(server, in_flight(mfinish(shuffled, BATCH_MAX), 1), 1 + BATCH_MAX)
+            check("left", server.client("EXISTS", QUEUE), 0)
+        kinds = server.latency()
+    return {"MSCHEDULE 1000": kinds["order.mschedule"], "MFINISH 1000": kinds["order.mfinish"]}
+
+
 def worst_zset(count, repeats):
     """The same with a sorted set and the Lua pattern."""
     names = ids(count)
@@ -139,10 +162,11 @@ def row_worst(report):
     still = []
     for number in range(options.rounds):
         still.append(stalls(5.0))
-        sides = [(worst_ours, SMALL, -(-SMALL_COMMANDS // SMALL)), (worst_zset, SMALL, -(-SMALL_COMMANDS // SMALL)),
-                 (worst_ours, count, 1), (worst_zset, count, 1)]
-        sides = sides if count > SMALL else sides[:2]
-        for run, orders, repeats in alternate(sides, 2 * number % len(sides)):
+        again = -(-SMALL_COMMANDS // SMALL)
+        sides = [(worst_ours, SMALL, again), (worst_zset, SMALL, again), (worst_batches, SMALL, again),
+                 (worst_ours, count, 1), (worst_zset, count, 1), (worst_batches, count, 1)]
+        sides = sides if count > SMALL else sides[:3]
+        for run, orders, repeats in alternate(sides, 3 * number % len(sides)):
             for kind, figures in run(orders, repeats).items():
                 runs[orders, kind].append(figures)
         still.append(stalls(5.0))

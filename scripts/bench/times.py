@@ -1,4 +1,4 @@
-"""When things happen: the rows lateness, burst, waiters, queues and announce."""
+"""When things happen: the rows lateness, burst, waiters, brake, queues and announce."""
 
 import collections
 import itertools
@@ -496,6 +496,71 @@ def row_waiters(report):
     got = report.figures[f"CLAIM BLOCK, {WAITERS} waiting"]
     aim(f"waking one of {WAITERS} costs more than one of one", got["more_us"], "us", 100)
     aim(f"waking one of {WAITERS}, p50 until its reply", got["p50"] * 1000, "us", 1000)
+
+
+# --- so many a second -----------------------------------------------------------------
+
+# Orders a second, and closers. What polls asks again after so long.
+PER_S, BRAKED_CLOSERS, POLL_S = 1000, 8, 0.002
+
+
+def braked_closer(pipe, path, end_s, blocks):
+    """Takes what it gets and acknowledges it; the fences, which are the server's clock."""
+    client = Client(path)
+    pipe.send("ready")
+    fences = []
+    ask = command("ORDER.CLAIM", QUEUE, "closer", "COUNT", BATCH, *(("BLOCK", 200) if blocks else ()))
+    while time.time() < end_s:
+        client.send(ask)
+        rows = client.read()
+        fences += [row[1] for row in rows]
+        if rows:
+            acknowledge(client, [row[0] for row in rows], [b":%d" % row[1] for row in rows], "KEEP", "0")
+        elif not blocks:
+            time.sleep(POLL_S)
+    pipe.send(fences)
+
+
+def braked(blocking):
+    """All overdue, so many of the closers waiting, the others asking again and again."""
+    with Server(f"orderwheel.claims-per-s-max {PER_S}", "orderwheel.fence-guard-ms 0") as server:
+        at = now_ms() - 1000
+        pump(server, batches(FILL, ((name, at) for name in ids(options.orders))), ORDER_REPLY_LINES)
+        end_s = time.time() + options.window_s + 2
+        closers = [child(braked_closer, server.path, end_s, number < blocking) for number in range(BRAKED_CLOSERS)]
+        time.sleep(1)
+        busy, runs = server.cpu_us(), int(server.info("orderwheel", "orderwheel_timer_runs_total"))
+        time.sleep(1)
+        figures = {"cpu_percent": (server.cpu_us() - busy) / 1e4,
+                   "timer_runs": int(server.info("orderwheel", "orderwheel_timer_runs_total")) - runs}
+        fences = sorted(fence for closer in closers for fence in result(*closer))
+        check("orders taken twice", len(fences) - len(set(fences)), 0)
+        # Full seconds after the first, which begins with what may go at once.
+        counts = collections.Counter((fence - fences[0]) // 1_000_000 for fence in fences)
+        full = [counts[second] for second in range(1, options.window_s + 1)]
+        figures.update(first=counts[0], least=min(full), most=max(full), mean=sum(full) / len(full))
+    return figures
+
+
+def row_brake(report):
+    """What goes in each full second where claims-per-s-max lets a thousand go."""
+    runs = collections.defaultdict(list)
+    sides = [("8 wait", 8), ("4 wait, 4 poll", 4), ("8 poll", 0)]
+    for number in range(options.rounds):
+        for side, blocking in alternate(sides, number):
+            runs[side].append(braked(blocking))
+    lines = []
+    for side, _ in sides:
+        got = report.put(side, runs[side])
+        # Not the median: of all seconds of all rounds.
+        got["least"], got["most"] = min(run["least"] for run in runs[side]), max(run["most"] for run in runs[side])
+        lines.append((side, f"{got['first']:.0f}", f"{got['least']:.0f}", f"{got['most']:.0f}", f"{got['mean']:.1f}",
+                      f"{got['cpu_percent']:.1f}", f"{got['timer_runs']:.0f}"))
+        aim(f"least in a full second, {side}", got["least"], "orders", 0.99 * PER_S, least=True)
+        aim(f"most in a full second, {side}", got["most"], "orders", 1.01 * PER_S)
+    show(f"{options.orders} overdue, {BRAKED_CLOSERS} closers (COUNT {BATCH}), claims-per-s-max {PER_S}: orders handed "
+         f"out in each full second after the first, for {options.window_s} s",
+         ("side", "first second", "least", "most", "mean", "server cpu %", "timer runs/s"), lines)
 
 
 # --- many queues --------------------------------------------------------------------

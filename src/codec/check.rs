@@ -6,8 +6,8 @@
 //! about to do ([`encode`](super::encode)), so nothing is stored that could not be read.
 
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, LeaseOf, Whole, WholeEnding,
-    WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued, Whole,
+    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{is_value, setting_name};
@@ -144,10 +144,12 @@ pub(super) fn check(effect: &Effect<'_>) -> Result<(), Fault> {
             check_list(ids)?;
             ids.iter().try_for_each(check_id)
         }
-        Effect::Requeue { rev, ids } => {
+        Effect::Requeue { rev, orders } => {
             check_number(*rev)?;
-            check_list(ids)?;
-            ids.iter().try_for_each(check_id)
+            check_list(orders)?;
+            orders
+                .iter()
+                .try_for_each(|Requeued { id, attempt: _ }| check_id(id))
         }
         Effect::Configure { name, value } => check_setting(name, value.as_ref()),
         Effect::Pause {

@@ -6,7 +6,9 @@
 
 use serde::Deserialize;
 
-use crate::engine::effect::{self, Base, Bytes, FinishedBy, Granted, LeaseKind, WholePhase, list};
+use crate::engine::effect::{
+    self, Base, Bytes, FinishedBy, Granted, LeaseKind, Requeued, WholePhase, list,
+};
 use crate::words::time::{MOMENT_MAX, WallMs};
 
 /// What a failed try leads to.
@@ -510,7 +512,13 @@ impl<'a> From<Effect<'a>> for effect::Effect<'a> {
                 ended: ended.into(),
             },
             Effect::Forget { ids } => Self::Forget { ids },
-            Effect::Requeue { rev, ids } => Self::Requeue { rev, ids },
+            Effect::Requeue { rev, ids } => Self::Requeue {
+                rev,
+                orders: ids
+                    .into_iter()
+                    .map(|id| Requeued { id, attempt: 0 })
+                    .collect(),
+            },
             Effect::Configure { name, value } => Self::Configure { name, value },
             Effect::Pause { on, until, reason } => Self::Pause {
                 on,

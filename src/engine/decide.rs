@@ -491,33 +491,20 @@ impl Queue {
     /// Decides `ORDER.CLAIM`: takes the next orders in the order in which they
     /// became claimable, as far as [`Queue::advance`] has got. O(count + 256).
     pub fn decide_claim(&self, env: &mut Env<'_>, ask: &Claim<'_>) -> Result<Claimed, Error> {
-        if self.is_paused(&env.now) {
-            return Ok(Claimed::default());
-        }
-        let live_max = self.setting(Setting::MaxLeased, env.defaults);
-        let room = if live_max == 0 {
-            u64::MAX
-        } else {
-            live_max.saturating_sub(u64::from(self.busy.tally.claims))
-        };
-        let picks = match ask.pick {
-            Pick::Id(id) => {
-                let found = self
-                    .meet(&env.now, id)
-                    .filter(|met| met.state == State::Expired && room > 0);
-                found.map(|met| vec![met.i]).unwrap_or_default()
-            }
-            Pick::Next { count, .. } => self.pick(&env.now, u64::from(count).min(room) as usize),
+        let left = self.claims_left(&env.now, env.defaults);
+        let (picks, held_back) = self.claimable_for(env, ask, left);
+        let mut claimed = Claimed {
+            held_back,
+            ..Claimed::default()
         };
         if picks.is_empty() {
-            return Ok(Claimed::default());
+            return Ok(claimed);
         }
         let lease_ms = ask
             .lease_ms
             .unwrap_or_else(|| self.setting(Setting::LeaseMs, env.defaults));
         let lease_ms = lease_ms.min(env.defaults.lease_ms_max);
         let attempts_max = self.setting(Setting::MaxAttempts, env.defaults);
-        let mut claimed = Claimed::default();
         let mut grants = Vec::with_capacity(picks.len());
         let mut floor = self.floor;
         for i in &picks {
@@ -553,6 +540,39 @@ impl Queue {
         });
         claimed.picks = picks;
         Ok(claimed)
+    }
+
+    /// What a claim gets of which `left` may be handed out, and whether that alone keeps
+    /// more from it.
+    pub(super) fn claimable_for(
+        &self,
+        env: &Env<'_>,
+        ask: &Claim<'_>,
+        left: u64,
+    ) -> (Vec<u32>, bool) {
+        let live_max = self.setting(Setting::MaxLeased, env.defaults);
+        let mut room = if live_max == 0 {
+            u64::MAX
+        } else {
+            live_max.saturating_sub(u64::from(self.busy.tally.claims))
+        };
+        if self.is_paused(&env.now) {
+            room = 0;
+        }
+        // One more than may go is looked for: so it is known whether there is one.
+        let room = room.min(left.saturating_add(1));
+        let mut picks = match ask.pick {
+            Pick::Id(id) => {
+                let found = self
+                    .meet(&env.now, id)
+                    .filter(|met| met.state == State::Expired && room > 0);
+                found.map(|met| vec![met.i]).unwrap_or_default()
+            }
+            Pick::Next { count, .. } => self.pick(&env.now, u64::from(count).min(room) as usize),
+        };
+        let held_back = picks.len() as u64 > left;
+        picks.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        (picks, held_back)
     }
 
     /// Notes what is still to be said of an order that is being claimed.

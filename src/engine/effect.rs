@@ -195,6 +195,16 @@ pub struct Granted<'a> {
     pub last_try: bool,
 }
 
+/// One order of an [`Effect::Requeue`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requeued<'a> {
+    /// The order.
+    #[serde(borrow)]
+    pub id: Bytes<'a>,
+    /// The tries that count on.
+    pub attempt: u32,
+}
+
 /// One lease of an [`Effect::Lapse`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseOf<'a> {
@@ -507,13 +517,13 @@ pub enum Effect<'a> {
         #[serde(borrow, deserialize_with = "list")]
         ids: Vec<Bytes<'a>>,
     },
-    /// Dead orders become claimable again with attempt 0.
+    /// Dead or retrying orders become claimable again.
     Requeue {
         /// Their new rev.
         rev: u64,
         /// The orders.
         #[serde(borrow, deserialize_with = "list")]
-        ids: Vec<Bytes<'a>>,
+        orders: Vec<Requeued<'a>>,
     },
     /// Sets one of the queue's own settings; `None` resets it.
     Configure {
@@ -562,7 +572,8 @@ impl Effect<'_> {
             | Self::Hold { id, .. }
             | Self::Release { id, .. } => each(id),
             Self::Claim { grants, .. } => grants.iter().for_each(|granted| each(&granted.id)),
-            Self::Forget { ids } | Self::Requeue { ids, .. } => ids.iter().for_each(|id| each(id)),
+            Self::Forget { ids } => ids.iter().for_each(|id| each(id)),
+            Self::Requeue { orders, .. } => orders.iter().for_each(|order| each(&order.id)),
             Self::Restore(whole) => each(&whole.id),
             Self::Lapse { leases, .. } => leases.iter().for_each(|lease| each(&lease.id)),
             Self::Configure { .. } | Self::Pause { .. } | Self::Floor(_) => {}

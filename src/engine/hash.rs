@@ -1,6 +1,6 @@
 //! The hash of ids, with secret keys.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
 /// Keys of the hash of ids, the same for all queues of a process: a small queue
@@ -15,8 +15,12 @@ pub fn hash_with(keys: RandomState) -> bool {
 
 /// The hash of an id; with keys that everybody knows if none were given.
 pub fn hash_of_id(id: &[u8]) -> u64 {
-    match KEYS.get_or_init(|| None) {
-        Some(keys) => keys.hash_one(id),
-        None => BuildHasherDefault::<DefaultHasher>::default().hash_one(id),
-    }
+    // An id is all there is, so its length need not be hashed before it: `hash_one` does,
+    // and takes half as long again.
+    let mut hasher = match KEYS.get_or_init(|| None) {
+        Some(keys) => keys.build_hasher(),
+        None => DefaultHasher::new(),
+    };
+    hasher.write(id);
+    hasher.finish()
 }

@@ -27,6 +27,9 @@ impl Queue {
     ) -> Result<Decision<'a>, Error> {
         let met = self.meet(&env.now, ask.id);
         let was = met.as_ref().map_or(State::Missing, |met| met.state);
+        if ask.must_exist && is_no_order(met.as_ref()) {
+            return Ok(no(was, Outcome::Missing));
+        }
         if let Some(met) = &met {
             if self.is_other_request(met, ask.fp) {
                 return Ok(no(was, Outcome::Mismatch));
@@ -124,9 +127,20 @@ impl Queue {
     }
 
     /// What a client that waits for a lock is told without a grant of its own;
-    /// `None`: go on waiting, or be granted it. O(1).
-    pub fn lock_waiter_outcome(&self, now: &Now, id: &[u8], fp: Option<&[u8]>) -> Option<Outcome> {
-        let met = self.meet(now, id)?;
+    /// `None`: go on waiting, or be granted it. With `must_exist` it waits for the lock
+    /// of an order that is there. O(1).
+    pub fn lock_waiter_outcome(
+        &self,
+        now: &Now,
+        id: &[u8],
+        fp: Option<&[u8]>,
+        must_exist: bool,
+    ) -> Option<Outcome> {
+        let met = self.meet(now, id);
+        if must_exist && is_no_order(met.as_ref()) {
+            return Some(Outcome::Missing);
+        }
+        let met = met?;
         if self.is_other_request(&met, fp) {
             return Some(Outcome::Mismatch);
         }
@@ -272,6 +286,11 @@ impl Queue {
         }
         Ok(grant)
     }
+}
+
+/// Whether there is no order, but at most a reservation.
+fn is_no_order(met: Option<&Met<'_>>) -> bool {
+    met.is_none_or(|met| met.state == State::Reserved)
 }
 
 /// Whether it is too late for a lock: the deadline has come. An order that was

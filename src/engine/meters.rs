@@ -2,10 +2,14 @@
 //! Not ground state: neither saved nor replicated nor digested.
 
 use super::queue::Queue;
-use super::tables::histogram::Histogram;
 use super::tables::lazy::Blank;
+use super::times::{MINUTE_MS, Taken, Times, Timing};
+use crate::words::time::Now;
 
-/// Totals and times of a queue, or of all queues together.
+/// How many times a queue keeps for [`Queue::take_times`].
+const TAKEN_MAX: usize = 1 << 16;
+
+/// Totals and times of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
     /// Orders created or moved. (A queue counts the latest of these by itself.)
@@ -26,22 +30,18 @@ pub struct Meters {
     pub dead_dropped: u64,
     /// Answers STALE.
     pub stale: u64,
+    /// CLAIMs that the brake has kept orders back from.
+    pub held_back: u64,
     /// LOCKs asked for.
     pub lock_attempts: u64,
     /// LOCKs granted.
     pub lock_acquired: u64,
     /// LOCKs answered BUSY.
     pub lock_busy: u64,
-    /// Deadline to announced or claimed, whichever came first.
-    pub lateness: Histogram,
-    /// Claimable to claimed.
-    pub claim_wait: Histogram,
-    /// Claim to ACK.
-    pub close: Histogram,
-    /// LOCK asked for to granted.
-    pub lock_wait: Histogram,
-    /// Lock granted to its end.
-    pub lock_hold: Histogram,
+    /// How long things took.
+    pub times: Times,
+    /// Of which reset of the times these are the ones since.
+    pub resets: u32,
 }
 
 impl Meters {
@@ -56,14 +56,12 @@ impl Meters {
         dead: 0,
         dead_dropped: 0,
         stale: 0,
+        held_back: 0,
         lock_attempts: 0,
         lock_acquired: 0,
         lock_busy: 0,
-        lateness: Histogram::NONE,
-        claim_wait: Histogram::NONE,
-        close: Histogram::NONE,
-        lock_wait: Histogram::NONE,
-        lock_hold: Histogram::NONE,
+        times: Times::NONE,
+        resets: 0,
     };
 }
 
@@ -75,7 +73,8 @@ impl Blank for Meters {
 }
 
 impl Meters {
-    /// The totals under their names in STATS and INFO.
+    /// The totals under their names in STATS and INFO; what was added later stands at the
+    /// end of STATS.
     pub fn totals(&self) -> [(&'static str, u64); 12] {
         [
             ("scheduled_total", self.scheduled),
@@ -93,77 +92,9 @@ impl Meters {
         ]
     }
 
-    /// The times under their names in STATS and INFO: p50, p99 and maximum in
-    /// milliseconds.
-    pub fn times(&self) -> [(&'static str, f64); 15] {
-        let named = [
-            (
-                ["lateness_ms_p50", "lateness_ms_p99", "lateness_ms_max"],
-                &self.lateness,
-            ),
-            (
-                [
-                    "claim_wait_ms_p50",
-                    "claim_wait_ms_p99",
-                    "claim_wait_ms_max",
-                ],
-                &self.claim_wait,
-            ),
-            (
-                ["close_ms_p50", "close_ms_p99", "close_ms_max"],
-                &self.close,
-            ),
-            (
-                ["lock_wait_ms_p50", "lock_wait_ms_p99", "lock_wait_ms_max"],
-                &self.lock_wait,
-            ),
-            (
-                ["lock_hold_ms_p50", "lock_hold_ms_p99", "lock_hold_ms_max"],
-                &self.lock_hold,
-            ),
-        ];
-        let mut times = [("", 0.0); 15];
-        let values = named.iter().flat_map(|([p50, p99, max], times)| {
-            [
-                (*p50, times.percentile_ms(50)),
-                (*p99, times.percentile_ms(99)),
-                (*max, times.max_ms()),
-            ]
-        });
-        for (place, value) in times.iter_mut().zip(values) {
-            *place = value;
-        }
-        times
-    }
-
-    /// Adds what another counted.
-    pub fn add(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.finished += other.finished;
-        self.claimed += other.claimed;
-        self.acked += other.acked;
-        self.nacked += other.nacked;
-        self.lapsed += other.lapsed;
-        self.dead += other.dead;
-        self.dead_dropped += other.dead_dropped;
-        self.stale += other.stale;
-        self.lock_attempts += other.lock_attempts;
-        self.lock_acquired += other.lock_acquired;
-        self.lock_busy += other.lock_busy;
-        self.lateness.add(&other.lateness);
-        self.claim_wait.add(&other.claim_wait);
-        self.close.add(&other.close);
-        self.lock_wait.add(&other.lock_wait);
-        self.lock_hold.add(&other.lock_hold);
-    }
-
-    /// Heap bytes, as an allocator rounds them up.
+    /// Heap bytes, as an allocator rounds them up. O(the slices of a minute).
     pub fn bytes(&self) -> usize {
-        self.lateness.bytes()
-            + self.claim_wait.bytes()
-            + self.close.bytes()
-            + self.lock_wait.bytes()
-            + self.lock_hold.bytes()
+        self.times.bytes()
     }
 }
 
@@ -171,5 +102,58 @@ impl Queue {
     /// Dead orders that were dropped, since the queue lives in this process. O(1).
     pub fn dead_dropped(&self) -> u64 {
         self.busy.meters.dead_dropped
+    }
+
+    /// What it has counted in all. O(1).
+    pub fn totals(&self) -> [(&'static str, u64); 12] {
+        let mut totals = self.busy.meters.totals();
+        if let Some((_, scheduled)) = totals.first_mut() {
+            *scheduled += u64::from(self.scheduled);
+        }
+        totals
+    }
+
+    /// Takes a time that has ended now. O(1).
+    pub(super) fn time(&mut self, now: &Now, timing: Timing, us: u64) {
+        if self.replaying {
+            return;
+        }
+        let taken = Taken::new(timing, us, now);
+        let busy = &mut *self.busy;
+        busy.meters.times.record(taken);
+        if busy.taken.len() < TAKEN_MAX {
+            busy.taken.push(taken);
+        }
+        // For the memory of the minute to be given back.
+        self.hint_at(now.wall_ms().plus(MINUTE_MS));
+    }
+
+    /// Gives out the times that were taken since the last call: for those of all queues
+    /// together. Of more than 65,536 the later ones are left out.
+    pub fn take_times(&mut self) -> Vec<Taken> {
+        if self.busy.made().is_none_or(|busy| busy.taken.is_empty()) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.busy.taken)
+    }
+
+    /// Forgets the times that were taken before there had been so many resets: called
+    /// with the same number before and after all that takes times. O(1).
+    pub fn reset_times(&mut self, resets: u32) {
+        if let Some(meters) = self.busy.made().and_then(|busy| busy.meters.made())
+            && meters.resets != resets
+        {
+            self.busy.meters.times.clear();
+            self.busy.meters.resets = resets;
+        }
+    }
+
+    /// Notes that all times were taken since there had been so many resets. O(1).
+    pub fn note_resets(&mut self, resets: u32) {
+        if let Some(meters) = self.busy.made().and_then(|busy| busy.meters.made())
+            && meters.resets != resets
+        {
+            self.busy.meters.resets = resets;
+        }
     }
 }

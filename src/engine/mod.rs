@@ -28,6 +28,7 @@
 //! | `session` | leases that end with a connection |
 //! | `notices` | what is still to be said of lapsed locks |
 //! | `compact` | a queue that has shrunk gives memory back |
+//! | `times` | how long things took |
 //! | `effect`, `outcome`, `number`, `settings`, `meters` | words |
 
 pub mod apply;
@@ -53,6 +54,7 @@ pub mod settings;
 pub mod status;
 pub mod store;
 pub mod tables;
+pub mod times;
 pub mod view;
 pub mod views;
 
@@ -69,6 +71,6 @@ mod tests;
 
 pub use decide::Env;
 pub use outcome::{Announcement, Claimed, Decision, Event, EventKind, Outcome};
-pub use queue::{Duty, Queue};
+pub use queue::{Duty, Gauges, Queue};
 pub use settings::{Defaults, Own, Setting};
 pub use view::{OrderView, ScanRow, StatValue, Stats};

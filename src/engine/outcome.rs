@@ -38,6 +38,23 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 13] = [
+        Self::Ok,
+        Self::Exists,
+        Self::Missing,
+        Self::Unchanged,
+        Self::Leased,
+        Self::Finished,
+        Self::State,
+        Self::Stale,
+        Self::Expired,
+        Self::Gone,
+        Self::Held,
+        Self::Busy,
+        Self::Mismatch,
+    ];
+
     /// The word on the wire.
     pub const fn word(self) -> &'static str {
         match self {
@@ -81,6 +98,8 @@ pub struct Claimed {
     /// How late those are that nobody was told of, microseconds; to be counted once
     /// they are claimed ([`Queue::note_late`](super::queue::Queue::note_late)).
     pub late_us: Vec<u64>,
+    /// The brake has kept orders back that it would have got.
+    pub held_back: bool,
 }
 
 /// Kind of a keyspace event.

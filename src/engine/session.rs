@@ -101,13 +101,17 @@ impl Blank for Sessions {
 impl Queue {
     /// Binds the live lease of an order to a client: from now on it ends, if it has not
     /// before, when [`Queue::closed`] is asked for that client. A binding that
-    /// there was goes. Nothing where there is no live lease. O(log n).
-    pub fn bind(&mut self, now: &Now, id: &[u8], client: u64) {
+    /// there was goes. Nothing where there is no live lease, or its fence is not the one
+    /// that is named. O(log n).
+    pub fn bind(&mut self, now: &Now, id: &[u8], fence: Option<u64>, client: u64) {
         let Some(i) = self.store.find(id) else { return };
         let live = self.store.rows.grant(i);
         let Some(grant) = live.filter(|grant| !grant.end_mono.is_over(now)) else {
             return;
         };
+        if fence.is_some_and(|fence| fence != grant.fence) {
+            return;
+        }
         let fence = grant.fence;
         self.busy.sessions.bind(id, Bound { client, fence });
     }

@@ -27,11 +27,13 @@ pub enum Setting {
     MaxLeased,
     /// How many dead orders are kept, the oldest are dropped; 0: no limit.
     DeadMax,
+    /// How many orders are handed out a second; 0: no limit.
+    ClaimsPerSMax,
 }
 
 impl Setting {
     /// All of them, in the order they are listed.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::LeaseMs,
         Self::LockMsMax,
         Self::MaxAttempts,
@@ -40,6 +42,7 @@ impl Setting {
         Self::KeepMs,
         Self::MaxLeased,
         Self::DeadMax,
+        Self::ClaimsPerSMax,
     ];
 
     /// Its name in ORDER.CONFIG, STATS and, after `orderwheel.`, CONFIG.
@@ -53,6 +56,7 @@ impl Setting {
             Self::KeepMs => "keep-ms",
             Self::MaxLeased => "max-leased",
             Self::DeadMax => "dead-max",
+            Self::ClaimsPerSMax => "claims-per-s-max",
         }
     }
 
@@ -71,7 +75,7 @@ impl Setting {
             Self::KeepMs => 86_400_000,
             // A dead order is an unpaid one whose stock is still out: none is dropped
             // unless somebody asks for it.
-            Self::MaxLeased | Self::DeadMax => 0,
+            Self::MaxLeased | Self::DeadMax | Self::ClaimsPerSMax => 0,
         }
     }
 
@@ -85,6 +89,7 @@ impl Setting {
             Self::BackoffMs | Self::BackoffMsMax => (0, YEAR_MS),
             Self::KeepMs => (0, 10 * YEAR_MS),
             Self::DeadMax => (0, 100_000_000),
+            Self::ClaimsPerSMax => (0, 1_000_000),
         }
     }
 

@@ -94,6 +94,7 @@ impl Queue {
             assert_eq!(len, list.len());
         }
         assert_eq!(met, places.len(), "each in exactly one place");
+        self.check_stock();
     }
 }
 

@@ -2,12 +2,14 @@
 //! function of records and clocks; which pass has run does not show, but for the
 //! counts of STATS, which say by `behind_ms` how far they may be off.
 
+use std::borrow::Cow;
+
 use super::effect::LeaseKind;
-use super::meters::Meters;
 use super::queue::Queue;
 use super::record::{Extra, Record};
 use super::settings::{Defaults, Setting};
 use super::tables::NIL;
+use super::times::Timing;
 use super::views::{by_deadline, by_keep, by_lease};
 use crate::request::Scan;
 use crate::words::glob;
@@ -51,7 +53,7 @@ pub struct OrderView<'q> {
     pub payload: Option<&'q [u8]>,
     /// What came of it, when finished.
     pub result: Option<&'q [u8]>,
-    /// Why the last try failed.
+    /// What was said last of a try that failed; see [`OrderView::reason`].
     pub error: Option<&'q [u8]>,
     /// When it was finished, where that is known.
     pub finished_at: Option<WallMs>,
@@ -72,6 +74,28 @@ pub struct ScanRow {
     pub status: Vec<u8>,
     /// Its deadline.
     pub deadline: Option<WallMs>,
+    /// Owner of its live lease.
+    pub owner: Option<Vec<u8>>,
+    /// As [`OrderView::attempt`].
+    pub attempt: u32,
+    /// As [`OrderView::reason`].
+    pub error: Option<Vec<u8>>,
+}
+
+impl<'q> OrderView<'q> {
+    /// Why the last try failed, as it is shown. An order that died because the lease of
+    /// its last try ended without a word says that, with the whole owner: what was said
+    /// before belongs to an earlier try. It is a function of the record, and not stored.
+    pub fn reason(&self) -> Option<Cow<'q, [u8]>> {
+        // A dead order has a last grant only if that was its last try, and lapsed.
+        let silent = self.owner.filter(|_| self.state == State::Dead);
+        match silent {
+            Some(owner) => Some(Cow::Owned(
+                [b"lease of ", owner, b" ended without a word"].concat(),
+            )),
+            None => self.error.map(Cow::Borrowed),
+        }
+    }
 }
 
 /// Takes one element of the ground state: its texts and its numbers.
@@ -198,12 +222,21 @@ impl Queue {
             {
                 continue;
             }
-            let deadline = rows.get(i).and_then(Record::deadline);
+            let Some(view) = self.view_at(now, i) else {
+                continue;
+            };
+            let owner = view.owner.filter(|_| view.lease_ms.is_some());
+            if ask.owner.is_some() && ask.owner != owner {
+                continue;
+            }
             found.push(ScanRow {
                 id: id.to_vec(),
                 state,
                 status: status.to_vec(),
-                deadline,
+                deadline: view.deadline,
+                owner: owner.map(<[u8]>::to_vec),
+                attempt: view.attempt,
+                error: view.reason().map(Cow::into_owned),
             });
         }
         (at, found)
@@ -287,10 +320,12 @@ impl Queue {
             ("paused_ms", paused_ms),
             ("pause_reason", StatValue::Text(reason)),
         ]);
-        let mut meters = Meters::default();
-        self.add_meters_to(&mut meters);
-        stats.extend(meters.totals().map(|(name, total)| (name, int(total))));
-        stats.extend(meters.times().map(|(name, ms)| (name, StatValue::Real(ms))));
+        stats.extend(self.totals().map(|(name, total)| (name, int(total))));
+        // The timings that STATS has had from its beginning, and those that came later.
+        let (first, later) = Timing::ALL.split_at(5);
+        let times = &self.busy.meters.times;
+        let real = |(name, ms)| (name, StatValue::Real(ms));
+        stats.extend(times.since_start(first).into_iter().map(real));
         stats.push(("bytes", int(self.bytes() as u64)));
         stats.push(("dump_bytes", int(self.store.dump_bytes() as u64)));
         stats.extend(
@@ -303,7 +338,15 @@ impl Queue {
             .and_then(|own| own.transitions())
             .unwrap_or(&[]);
         stats.push(("transitions", StatValue::Text(transitions.to_vec())));
+        let limit_wait_us = self.claim_limit_wait_us(now, defaults);
+        stats.push(("claims_held_back_total", int(self.busy.meters.held_back)));
+        stats.push(("claim_limit_wait_ms", int(limit_wait_us.div_ceil(1000))));
         stats.push(("session_leases", int(self.session_leases())));
+        stats.push(("overdue", int(self.overdue(now))));
+        stats.push(("oldest_overdue_ms", int(self.oldest_overdue_ms(now))));
+        stats.extend(times.since_start(later).into_iter().map(real));
+        // Those of the last minute stand last.
+        stats.extend(times.of_minute(now).into_iter().map(real));
         stats
     }
 

@@ -243,6 +243,8 @@ pub struct Lock<'a> {
     pub block_ms: Option<u64>,
     /// As in [`Claim::session`]; without it a lock that is held stays bound to what it is.
     pub session: bool,
+    /// XX: only of an order that is there; a reservation is none.
+    pub must_exist: bool,
 }
 
 /// `ORDER.UNLOCK`.
@@ -261,6 +263,15 @@ pub struct Break<'a> {
     pub id: &'a [u8],
     /// The fence of the lease; `None`: whichever there is.
     pub fence: Option<u64>,
+}
+
+/// `ORDER.RELEASE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// Whose leases, 1 to 128 bytes.
+    pub owner: &'a [u8],
+    /// At most so many, 1 to 1000.
+    pub count: u32,
 }
 
 /// `ORDER.CONFIG`.
@@ -283,9 +294,9 @@ pub struct Pause<'a> {
     pub reason: &'a [u8],
 }
 
-/// `ORDER.PURGE`.
+/// Which orders of a queue a command goes through, a part at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purge<'a> {
+pub struct Sweep<'a> {
     /// Only orders in this state.
     pub state: State,
     /// Only orders with this status.
@@ -294,6 +305,25 @@ pub struct Purge<'a> {
     pub pattern: Option<&'a [u8]>,
     /// At most so many, 1 to 1000.
     pub count: u32,
+}
+
+impl Sweep<'_> {
+    /// Whether it names a status or a pattern.
+    pub const fn is_filtered(&self) -> bool {
+        self.status.is_some() || self.pattern.is_some()
+    }
+}
+
+/// `ORDER.PURGE`.
+pub type Purge<'a> = Sweep<'a>;
+
+/// `ORDER.REQUEUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requeue<'a> {
+    /// Those of a state, `dead` or `retrying`.
+    Next(Sweep<'a>),
+    /// These, 1 to 1000.
+    Ids(Vec<&'a [u8]>),
 }
 
 /// `ORDER.SCAN`.
@@ -309,6 +339,8 @@ pub struct Scan<'a> {
     pub pattern: Option<&'a [u8]>,
     /// About how many to look at, 1 to 1000.
     pub count: u32,
+    /// Only orders under a live lease of this owner, 1 to 128 bytes.
+    pub owner: Option<&'a [u8]>,
 }
 
 /// `ORDER.APPLY`: effects from a primary, an AOF or a slot import.
@@ -338,7 +370,7 @@ pub enum Request<'a> {
     Config(Configure<'a>),
     Pause(Pause<'a>),
     Resume,
-    Requeue { count: u32 },
+    Requeue(Requeue<'a>),
     Purge(Purge<'a>),
     Get { id: &'a [u8] },
     Pttl { id: &'a [u8] },
@@ -350,6 +382,7 @@ pub enum Request<'a> {
     Mfinish(Batch<Finish<'a>, &'a [u8]>),
     Mnack(Batch<Nack<'a>, Fenced<'a>>),
     Mrenew(Batch<Renew<'a>, Fenced<'a>>),
+    Release(Release<'a>),
 }
 
 impl Request<'_> {
@@ -395,4 +428,5 @@ pub enum Verb {
     Mfinish,
     Mnack,
     Mrenew,
+    Release,
 }

@@ -21,17 +21,16 @@
 //! A pass decides by itself, but writes like everybody else: by `ORDER.APPLY` through
 //! the server ([`call_apply`]), whose checks count for it too.
 
-use std::ffi::CStr;
-
 use crate::codec;
 use crate::engine::effect::Effect;
 use crate::engine::settings::Defaults;
 use crate::engine::{Announcement, Decision, Env, Event, Outcome, Queue};
 use crate::error::Error;
 use crate::shell::schedule::timer;
-use crate::shell::server::api::{Ctx, Key, Level, Mode, Name, guarded, log};
+use crate::shell::server::api::{Ctx, Kept, Key, Level, Mode, Name, guarded, log};
 use crate::shell::server::buffer::Spare;
 use crate::shell::server::cell::{Shared, SharedCell};
+use crate::shell::server::gauges::Watch;
 use crate::shell::server::reply::{self, LeaseAnswer};
 use crate::shell::server::value::{self, Found};
 use crate::shell::server::{clock, counters};
@@ -39,7 +38,7 @@ use crate::shell::state::{events, fences, sessions, settings, waiters};
 use crate::words::time::Now;
 
 /// [`codec::VERSION`] as the argument of APPLY.
-pub(crate) const VERSION_TEXT: &CStr = c"2";
+pub(crate) static VERSION: Kept = Kept::new(c"2");
 
 /// The buffer effects are encoded into, kept from command to command.
 static BLOB: Shared<Spare> = Shared::new(Spare::new(codec::CHUNK_BYTES));
@@ -52,6 +51,26 @@ pub(crate) fn take_blob() -> Vec<u8> {
 /// Keeps the buffer for the next one.
 pub(crate) fn give_back_blob(blob: Vec<u8>) {
     BLOB.with(|kept| kept.give_back(blob));
+}
+
+/// The list that events are noted in, kept from command to command.
+static EVENTS: Shared<Vec<Event<'static>>> = Shared::new(Vec::new());
+
+/// A longer list is not kept: as many as a command on many orders raises.
+const EVENTS_KEPT_MAX: usize = 1_000;
+
+/// The kept list.
+fn take_events<'e>() -> Vec<Event<'e>> {
+    EVENTS.with(std::mem::take).unwrap_or_default()
+}
+
+/// Keeps the list for the next one.
+fn give_back_events(events: Vec<Event<'_>>) {
+    if (1..=EVENTS_KEPT_MAX).contains(&events.capacity()) {
+        // Collected in place: nothing is left in it but its room.
+        let room = events.into_iter().map_while(|_| None).collect();
+        EVENTS.with(|kept| *kept = room);
+    }
 }
 
 /// Whether the next APPLY comes from our own pass.
@@ -70,7 +89,9 @@ pub(crate) fn ourselves(
 ) -> bool {
     ANNOUNCEMENTS.with(|waiting| *waiting = announcements);
     OURS.set(true);
-    let done = ctx.call_apply(name, VERSION_TEXT, blob);
+    let done = VERSION
+        .name()
+        .is_some_and(|version| ctx.call_apply(name, version, blob));
     OURS.set(false);
     ANNOUNCEMENTS.with(Vec::clear);
     done
@@ -141,10 +162,10 @@ impl Target {
 
     /// The queue: the one that is there or a fresh one; an error for a key of another
     /// type.
-    fn queue(&mut self) -> Result<&mut Queue, Error> {
+    fn queue(&mut self) -> Result<Watch<'_>, Error> {
         match value::look(&mut self.key) {
-            Found::Queue(queue) => Ok(queue),
-            Found::Missing => Ok(self.fresh.get_or_insert_default()),
+            Found::Queue(queue) => Ok(Watch::of(queue)),
+            Found::Missing => Ok(Watch::fresh(self.fresh.get_or_insert_default())),
             Found::Other => Err(Error::WrongType),
         }
     }
@@ -249,8 +270,24 @@ impl<'e> Write<'_, 'e> {
     pub(crate) fn bind(&mut self, id: &[u8]) {
         let Call { ctx, db, name, now } = *self.call;
         let client = ctx.client_id();
-        self.queue.bind(&now, id, client);
+        self.queue.bind(&now, id, None, client);
         sessions::bound(client, db, name.bytes());
+    }
+
+    /// Notes a grant of claims that this server has decided and carried out: of a braked
+    /// queue it uses up what may be handed out.
+    pub(crate) fn spend(&mut self, effect: &Effect<'_>) {
+        if let Effect::Claim { grants, .. } = effect {
+            let count = grants.len() as u64;
+            self.queue
+                .spend_claims(&self.call.now, self.defaults, count);
+        }
+    }
+
+    /// Counts a CLAIM that the brake has kept orders back from.
+    pub(crate) fn note_held_back(&mut self) {
+        self.queue.note_held_back();
+        counters::CLAIMS_HELD_BACK.add(1);
     }
 
     /// What is published before the events of the effects.
@@ -277,14 +314,18 @@ pub(crate) fn perform_or<'e>(
     body: impl FnOnce(&mut Write<'_, 'e>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut target = Target::open(call);
-    let mut done = Done::default();
+    let mut done = Done {
+        events: take_events(),
+        ..Done::default()
+    };
     let ended = body(&mut Write {
         call,
-        queue: target.queue()?,
+        queue: &mut *target.queue()?,
         defaults: &settings::defaults(),
         done: &mut done,
     });
     if done.blob.is_empty() && !done.verbatim {
+        give_back_events(done.events);
         return ended;
     }
     if let Err(error) = ended {
@@ -345,9 +386,8 @@ fn conclude(call: &Call<'_>, target: Target, done: Done<'_>) {
         };
         if done.verbatim {
             call.ctx.replicate_verbatim();
-        } else {
-            call.ctx
-                .replicate_apply(call.name, VERSION_TEXT, &done.blob);
+        } else if let Some(version) = VERSION.name() {
+            call.ctx.replicate_apply(call.name, version, &done.blob);
         }
         let deleted = empty && !was_missing;
         if deleted {
@@ -372,6 +412,7 @@ fn conclude(call: &Call<'_>, target: Target, done: Done<'_>) {
         if deleted {
             call.ctx.notify(events::CLASS_GENERIC, c"del", call.name);
         }
+        give_back_events(done.events);
         if !done.verbatim {
             give_back_blob(done.blob);
         }

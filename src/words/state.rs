@@ -23,6 +23,18 @@ pub enum State {
 }
 
 impl State {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Missing,
+        Self::Scheduled,
+        Self::Expired,
+        Self::Leased,
+        Self::Retrying,
+        Self::Dead,
+        Self::Finished,
+        Self::Reserved,
+    ];
+
     /// Every state but `Missing`, in the order STATS lists them.
     pub const LISTED: [Self; 7] = [
         Self::Scheduled,

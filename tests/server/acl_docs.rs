@@ -36,6 +36,15 @@ const COMMANDS: &[(&str, &str, &[&str])] = &[
     ("order.requeue", "ORDER.REQUEUE q", &["write"]),
     ("order.purge", "ORDER.PURGE q STATE dead", &["write"]),
     ("order.apply", "ORDER.APPLY q 1 x", &["write"]),
+    ("order.release", "ORDER.RELEASE q me", &["write"]),
+    (
+        "order.mschedule",
+        "ORDER.MSCHEDULE q PX 1 1 60000",
+        &["write", "denyoom"],
+    ),
+    ("order.mfinish", "ORDER.MFINISH q 1 1", &["write"]),
+    ("order.mnack", "ORDER.MNACK q 1 1 5", &["write"]),
+    ("order.mrenew", "ORDER.MRENEW q 1 1 5 PX 5", &["write"]),
 ];
 
 /// The field of a flat or real map.
@@ -298,7 +307,7 @@ fn commands_are_in_the_categories_of_their_kind() {
     ];
     /// An operator's commands of the server work on no key: of those only this.
     const OF_OPERATORS: [&str; 2] = ["@admin", "@dangerous"];
-    let kin: [(&str, &str, &[&str]); 22] = [
+    let kin: [(&str, &str, &[&str]); 27] = [
         ("order.schedule", "zadd", &OF_ALL),
         ("order.finish", "zrem", &OF_ALL),
         ("order.status", "hset", &OF_ALL),
@@ -317,10 +326,15 @@ fn commands_are_in_the_categories_of_their_kind() {
         ("order.requeue", "zremrangebyscore", &OF_ALL),
         ("order.purge", "flushdb", &OF_ALL),
         ("order.break", "client|kill", &OF_OPERATORS),
+        ("order.release", "client|kill", &OF_OPERATORS),
         ("order.config", "config|set", &OF_OPERATORS),
         ("order.pause", "client|pause", &OF_OPERATORS),
         ("order.resume", "client|unpause", &OF_OPERATORS),
         ("order.apply", "replconf", &OF_OPERATORS),
+        ("order.mschedule", "zremrangebyscore", &OF_ALL),
+        ("order.mfinish", "zremrangebyscore", &OF_ALL),
+        ("order.mnack", "zremrangebyscore", &OF_ALL),
+        ("order.mrenew", "zremrangebyscore", &OF_ALL),
     ];
     let server = Server::plain();
     let mut c = server.client();
@@ -362,9 +376,11 @@ fn categories_let_in_and_keep_out() {
         .order()
         .expect("OK");
     let is_dangerous = |name: &str| {
-        ["apply", "config", "pause", "resume", "break", "purge"]
-            .iter()
-            .any(|word| name.strip_prefix("order.") == Some(word))
+        [
+            "apply", "config", "pause", "resume", "break", "release", "purge",
+        ]
+        .iter()
+        .any(|word| name.strip_prefix("order.") == Some(word))
     };
     let mut reader = user(&server, &mut c, "reader", &["~q*", "+@read"]);
     let mut writer = user(
@@ -397,6 +413,41 @@ fn categories_let_in_and_keep_out() {
     }
 }
 
+/// What the page has an operator type: the block of the planned failover, line by line,
+/// and what is named elsewhere without its arguments.
+fn runbook(page: &str) -> Vec<String> {
+    let (_, failover) = page.split_once("A planned failover:").unwrap();
+    let block = failover.split("```").nth(1).unwrap();
+    let typed = block.lines().filter_map(|line| line.split("  ").next());
+    let named = [
+        ("`INFO replication`", "INFO replication"),
+        ("`SCAN 0 TYPE ordrwheel`", "SCAN 0 TYPE ordrwheel"),
+        ("`MEMORY USAGE orders`", "MEMORY USAGE orders"),
+        ("`BGREWRITEAOF`", "BGREWRITEAOF"),
+        ("`INFO orderwheel`", "INFO orderwheel"),
+        ("`ORDER.RELEASE orders", "ORDER.RELEASE orders closer-7"),
+        ("`ORDER.REQUEUE", "ORDER.REQUEUE orders STATE retrying"),
+        (
+            "`ORDER.CONFIG orders SET",
+            "ORDER.CONFIG orders SET max-leased 20",
+        ),
+        (
+            "`ORDER.SCHEDULE orders X",
+            "ORDER.SCHEDULE orders X PX 0 XX",
+        ),
+        ("`ORDER.SCAN orders 0", "ORDER.SCAN orders 0 STATE dead"),
+    ];
+    let named = named.iter().map(|(text, call)| {
+        assert!(page.contains(text), "{text} is not on the page");
+        *call
+    });
+    typed
+        .filter(|line| line.starts_with(char::is_uppercase))
+        .chain(named)
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
 fn the_roles_of_the_page_are_taken_and_are_right() {
     let page = include_str!("../../docs/operations.md");
@@ -423,7 +474,8 @@ fn the_roles_of_the_page_are_taken_and_are_right() {
         };
         for (name, call, flags) in COMMANDS {
             let word = name.strip_prefix("order.").unwrap();
-            let operators = ["config", "pause", "resume", "break", "purge"].contains(&word);
+            let operators =
+                ["config", "pause", "resume", "break", "release", "purge"].contains(&word);
             let expected = match (role, word) {
                 (_, "apply")
                 | ("shop", "claim" | "nack" | "mack")
@@ -437,6 +489,42 @@ fn the_roles_of_the_page_are_taken_and_are_right() {
             assert_eq!(may(&mut c, call), expected, "{role}: {call}");
         }
         assert!(!may(&mut c, "FLUSHALL") && !may(&mut c, "GET q"), "{role}");
+        // What a client library sends by itself, and nothing that ends others.
+        let mut sent = vec![
+            "PING",
+            "ECHO x",
+            "SELECT 0",
+            "CLIENT SETNAME x",
+            "CLIENT ID",
+        ];
+        if line.iter().any(|word| word.contains("@orderwheel")) {
+            sent.push("CLIENT SETINFO LIB-NAME x");
+        }
+        for call in sent {
+            assert!(may(&mut c, call), "{role}: {call}");
+        }
+        for call in [
+            "CLIENT KILL ID 5",
+            "CLIENT PAUSE 5",
+            "CLIENT NO-EVICT on",
+            "CONFIG SET maxmemory 1",
+            "SHUTDOWN NOSAVE",
+            "ACL LIST",
+        ] {
+            assert!(!may(&mut c, call), "{role}: {call}");
+        }
+        // Who may call neither of these is answered as ever.
+        let mut client = server.client();
+        cmd!(client, "AUTH", role, "secret").ok();
+        cmd!(client, "HELLO", 3);
+        assert!(!cmd!(client, "RESET").is_error());
+        if role == "operator" {
+            let calls = runbook(page);
+            assert!(calls.len() > 12, "{calls:?}");
+            for call in calls {
+                assert!(may(&mut c, &call), "{role}: {call}");
+            }
+        }
     }
     let least: &[&str] = if own {
         &["app", "reader", "operator", "shop", "closer"]
@@ -465,6 +553,7 @@ fn settings_are_the_servers_own() {
         ("keep-ms", "86400000", "0", "-1"),
         ("max-leased", "0", "5", "-1"),
         ("dead-max", "0", "5", "-1"),
+        ("claims-per-s-max", "0", "5", "-1"),
         ("apply-from-clients", "no", "yes", "perhaps"),
     ] {
         let name = format!("orderwheel.{name}");

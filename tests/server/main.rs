@@ -27,19 +27,25 @@
 )]
 
 mod acl_docs;
+mod batches;
 mod blocking;
 mod bounds;
+mod brake;
 mod clocks;
 mod commands;
 mod compaction;
 mod control;
 mod errors;
 mod events;
+mod gauges;
 mod hostile;
+mod lock_existing;
 mod locks;
 mod pages;
 mod persistence;
+mod release;
 mod replication;
+mod requeue;
 mod robustness;
 mod sessions;
 mod slots;

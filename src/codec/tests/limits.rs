@@ -30,6 +30,8 @@ fn every_field_is_held_to_its_limits() {
         last_try: false,
     };
     let one_lease = |id, fence| LeaseOf { id, fence };
+    let again = |id| Requeued { id, attempt: 1 };
+    let requeue = |rev, orders| Effect::Requeue { rev, orders };
     let lapse = |end, leases| Effect::Lapse { end, leases };
     let lock = |owner, fence, end, cap, fp| Effect::Lock {
         id: id(),
@@ -213,14 +215,10 @@ fn every_field_is_held_to_its_limits() {
         Effect::Forget {
             ids: vec![id(); LIST_MAX + 1],
         },
-        Effect::Requeue {
-            rev: 0,
-            ids: vec![id()],
-        },
-        Effect::Requeue {
-            rev: 1,
-            ids: vec![],
-        },
+        requeue(0, vec![again(id())]),
+        requeue(1, vec![]),
+        requeue(1, vec![again(id()), again(long(256))]),
+        requeue(1, vec![again(id()); LIST_MAX + 1]),
         setting(b"", None),
         setting(b"keep", None),
         setting(b"Keep-Ms", Some(b"1")),

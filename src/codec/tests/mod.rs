@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::engine::effect::{
-    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Whole,
-    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued,
+    Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};

@@ -247,7 +247,12 @@ impl Random {
             9 => Effect::Forget { ids: self.ids() },
             10 => Effect::Requeue {
                 rev: self.number(),
-                ids: self.ids(),
+                orders: (0..self.sized(1, 301))
+                    .map(|_| Requeued {
+                        id: self.id(),
+                        attempt: self.sized(0, 1 << 32) as u32,
+                    })
+                    .collect(),
             },
             11 => {
                 let setting = Setting::ALL[self.below(Setting::ALL.len() as u64) as usize];

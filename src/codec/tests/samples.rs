@@ -288,7 +288,10 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "requeue",
             Effect::Requeue {
                 rev,
-                ids: vec![id()],
+                orders: vec![Requeued {
+                    id: id(),
+                    attempt: 0,
+                }],
             },
         ),
         (
@@ -488,6 +491,22 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
                     LeaseOf {
                         id: Bytes::of(b"1002"),
                         fence: 251,
+                    },
+                ],
+            },
+        ),
+        (
+            "requeue-kept",
+            Effect::Requeue {
+                rev,
+                orders: vec![
+                    Requeued {
+                        id: id(),
+                        attempt: 3,
+                    },
+                    Requeued {
+                        id: Bytes::of(b"1002"),
+                        attempt: 251,
                     },
                 ],
             },

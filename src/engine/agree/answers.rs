@@ -68,6 +68,7 @@ impl Life {
             status: None,
             pattern: None,
             count: 100,
+            owner: None,
         };
         let (cursor, rows) = self.queue.scan(&now, &ask, &|_| true);
         assert_eq!(cursor, 0);
@@ -127,7 +128,7 @@ impl Life {
         {
             self.carry(&effect);
         }
-        if let Some(effect) = self.queue.decide_resume() {
+        if let Some(effect) = self.queue.decide_resume(&self.now()).1 {
             self.carry(&effect);
         }
     }

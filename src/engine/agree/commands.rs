@@ -6,7 +6,7 @@ use crate::engine::decide::Env;
 use crate::engine::effect::Effect;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Schedule, SetStatus, Unlock, When,
+    Purge, Renew, Requeue, Schedule, SetStatus, Unlock, When,
 };
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
@@ -137,6 +137,7 @@ impl Life {
                     max_ms: None,
                     fp: None,
                     block_ms: None,
+                    must_exist: self.dice.chance(100),
                     session: false,
                 };
                 self.ask(|queue, env| queue.decide_lock(env, &ask, false));
@@ -212,7 +213,16 @@ impl Life {
                     numbers: &mut self.numbers,
                     defaults: &self.defaults,
                 };
-                let swept = self.queue.decide_requeue(&mut env, 2).unwrap();
+                let ask = Requeue::Next(Purge {
+                    state: self.dice.pick(&[State::Dead, State::Retrying]),
+                    status: None,
+                    pattern: None,
+                    count: 2,
+                });
+                let swept = self
+                    .queue
+                    .decide_requeue(&mut env, &ask, &|_| true)
+                    .unwrap();
                 if let Some(effect) = swept.effect {
                     self.carry(&effect);
                 }
@@ -225,7 +235,7 @@ impl Life {
                     count: 2,
                 };
                 let swept = self.queue.decide_purge(&now, &ask, &|_| true);
-                self.queue.purge_on(&swept);
+                self.queue.sweep_on(&swept);
                 if let Some(effect) = swept.effect {
                     self.carry(&effect);
                 }
@@ -248,11 +258,12 @@ impl Life {
                     ms: Some(self.dice.pick(&LENGTHS)),
                     reason: b"",
                 };
-                let effect = self.queue.decide_pause(&env, &ask);
-                self.carry(&effect);
+                if let Some(effect) = self.queue.decide_pause(&env, &ask).1 {
+                    self.carry(&effect);
+                }
             }
             _ => {
-                if let Some(effect) = self.queue.decide_resume() {
+                if let Some(effect) = self.queue.decide_resume(&self.now()).1 {
                     self.carry(&effect);
                 }
             }

@@ -8,6 +8,7 @@ use crate::engine::outcome::{Event, EventKind};
 use crate::engine::queue::{Entry, Queue};
 use crate::engine::record::{Grant, Phase, Place, Record};
 use crate::engine::settings::Setting;
+use crate::engine::times::Timing;
 use crate::words::time::{Now, WallMs};
 
 /// The times of a grant as an effect carries them.
@@ -185,7 +186,7 @@ impl Queue {
             Ended::Lock => {
                 if let Some(grant) = self.store.rows.grant(i) {
                     let took = now.mono_us.saturating_sub(grant.made_us);
-                    self.meter(|meters| meters.lock_hold.record(took));
+                    self.time(now, Timing::LockHold, took);
                 }
                 // The fingerprint was that of the request which gave up: another
                 // may try now.
@@ -220,10 +221,8 @@ impl Queue {
         self.lapse_said(now, &granted.id);
         let since = self.claimable_since(i);
         let waited = now.wall_us.saturating_sub(since.0.saturating_mul(1000));
-        self.meter(|meters| {
-            meters.claimed += 1;
-            meters.claim_wait.record(waited);
-        });
+        self.meter(|meters| meters.claimed += 1);
+        self.time(now, Timing::ClaimWait, waited);
         self.lift(i);
         let (kind, fence) = (LeaseKind::Claim, granted.fence);
         let grant = Grant {

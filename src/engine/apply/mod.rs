@@ -13,7 +13,7 @@ use super::effect::{Bytes, Effect};
 use super::meters::Meters;
 use super::outcome::{Event, EventKind};
 use super::queue::{Entry, Pause, Queue};
-use super::settings::Defaults;
+use super::settings::{Defaults, Setting};
 use crate::words::time::Now;
 
 /// Where effects come from.
@@ -138,7 +138,11 @@ impl Queue {
             return false;
         };
         let mut own = self.busy.own.take().unwrap_or_default();
+        let before = own.get(Setting::ClaimsPerSMax);
         let known = own.configure(name, value.as_deref());
+        if own.get(Setting::ClaimsPerSMax) != before {
+            self.refill_brake();
+        }
         self.busy.own = (!own.is_empty()).then_some(own);
         self.wake_now();
         known

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::{Source, boxed, raise};
-use crate::engine::effect::{AfterTry, Base, Effect, FinishedBy, LeaseKind};
+use crate::engine::effect::{AfterTry, Base, Effect, FinishedBy, LeaseKind, Requeued};
 use crate::engine::ending::Ending;
 use crate::engine::outcome::{Event, EventKind};
 use crate::engine::queue::{Entry, Queue};
 use crate::engine::record::{Phase, Place, Record, Retry};
+use crate::engine::times::Timing;
 use crate::words::time::{Now, WallMs};
 
 impl Queue {
@@ -193,25 +194,25 @@ impl Queue {
         all
     }
 
-    /// Brings dead orders back. O(ids).
+    /// Brings dead and retrying orders back. O(orders).
     pub(super) fn apply_requeue(
         &mut self,
         now: &Now,
         effect: &Effect<'_>,
         source: Source<'_>,
     ) -> bool {
-        let Effect::Requeue { rev, ids } = effect else {
+        let Effect::Requeue { rev, orders } = effect else {
             return false;
         };
         let mut all = true;
-        for id in ids {
+        for Requeued { id, attempt } in orders {
             let Some(i) = self.waiting(id) else {
                 all = false;
                 continue;
             };
             self.lift(i);
             self.store.with_extra(i, |extra| {
-                extra.attempt = 0;
+                extra.attempt = *attempt;
                 extra.phase = Phase::Plain;
                 extra.fp = None;
             });
@@ -288,7 +289,8 @@ impl Queue {
         fits
     }
 
-    /// Counts a finish, and how long the claim or lock that it ends took.
+    /// Counts a finish, how long the claim or lock that it ends took, and how long after
+    /// its deadline it comes.
     fn meter_finish(&mut self, i: u32, now: &Now, by: FinishedBy) {
         match by {
             FinishedBy::Finish => self.meter(|meters| meters.finished += 1),
@@ -297,9 +299,14 @@ impl Queue {
         if let Some(grant) = self.store.rows.grant(i) {
             let (kind, took) = (grant.kind, now.mono_us.saturating_sub(grant.made_us));
             match kind {
-                LeaseKind::Claim => self.meter(|meters| meters.close.record(took)),
-                LeaseKind::Lock => self.meter(|meters| meters.lock_hold.record(took)),
+                LeaseKind::Claim => self.time(now, Timing::Close, took),
+                LeaseKind::Lock => self.time(now, Timing::LockHold, took),
             }
+        }
+        let deadline = self.store.rows.get(i).and_then(Record::deadline);
+        if let Some(deadline) = deadline.filter(|deadline| deadline.is_due(now)) {
+            let late_us = now.wall_us.saturating_sub(deadline.0.saturating_mul(1000));
+            self.time(now, Timing::OverdueClose, late_us);
         }
     }
 

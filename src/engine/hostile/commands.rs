@@ -46,12 +46,14 @@ impl Maker<'_> {
             16 => (Verb::Lock, format!("{name} me PX {lease} MAX 60")),
             17 => (Verb::Unlock, format!("{name} {fence}")),
             18 => (Verb::Break, name),
-            _ => match self.dice.below(6) {
+            _ => match self.dice.below(8) {
                 0 => (Verb::Pause, format!("PX {}", self.dice.below(50))),
                 1 => (Verb::Resume, String::new()),
                 2 => (Verb::Requeue, "COUNT 2".into()),
                 3 => (Verb::Config, "RESET".into()),
                 4 => (Verb::Purge, format!("STATE dead STATUS {status}")),
+                5 => (Verb::Requeue, "STATE retrying".into()),
+                6 => (Verb::Release, "me COUNT 2".into()),
                 _ => (Verb::Purge, "STATE finished COUNT 1".into()),
             },
         };

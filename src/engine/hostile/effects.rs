@@ -2,7 +2,7 @@
 
 use super::IDS;
 use crate::engine::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Whole,
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Requeued, Whole,
     WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
 };
 use crate::engine::number::NUMBER_END;
@@ -280,7 +280,12 @@ impl Maker<'_> {
             11 => Effect::Forget { ids: self.ids() },
             12 => Effect::Requeue {
                 rev: self.number(),
-                ids: self.ids(),
+                orders: (0..self.dice.below(4))
+                    .map(|_| Requeued {
+                        id: self.id(),
+                        attempt: self.small(),
+                    })
+                    .collect(),
             },
             13 => Effect::Pause {
                 on: self.dice.chance(300),

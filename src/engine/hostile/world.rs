@@ -116,11 +116,14 @@ impl World {
                     Request::Config(ask @ Configure::Reset(None)) => {
                         effects.extend(queue.decide_configure(ask).unwrap());
                     }
-                    Request::Pause(ask) => effects.push(queue.decide_pause(&env, ask)),
-                    Request::Resume => effects.extend(queue.decide_resume()),
-                    Request::Requeue { count } => {
+                    Request::Pause(ask) => effects.extend(queue.decide_pause(&env, ask).1),
+                    Request::Resume => effects.extend(queue.decide_resume(&self.now).1),
+                    Request::Release(ask) => {
+                        effects.extend(queue.decide_release(&self.now, ask).effect);
+                    }
+                    Request::Requeue(ask) => {
                         queue.advance(&self.now, &mut || true);
-                        if let Ok(swept) = queue.decide_requeue(&mut env, *count as usize) {
+                        if let Ok(swept) = queue.decide_requeue(&mut env, ask, &|_| true) {
                             effects.extend(swept.effect);
                         }
                     }

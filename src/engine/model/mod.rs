@@ -24,7 +24,7 @@
 //! compared whatever must hold all the same.
 //!
 //! Where a new command goes; each of the three has a file a subject: orders, claims,
-//! locks, the queue.
+//! locks, batches, the queue.
 //!
 //! - `requests`: how the dice make one. It hands it to `compare`.
 //! - `reference`: what the outcome must be, and what is left of the record then.

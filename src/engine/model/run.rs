@@ -52,7 +52,11 @@ impl World {
         self.pass_time();
         self.pass();
         let touched = match self.dice.below(1000) {
-            0..=299 => Some(self.schedule()),
+            0..=269 => Some(self.schedule()),
+            270..=299 => {
+                self.batch();
+                None
+            }
             300..=399 => Some(self.finish()),
             400..=459 => Some(self.set_status()),
             460..=659 => Some(self.claim()),
@@ -151,6 +155,12 @@ pub(super) fn play(kind: Kind, seed: u64) {
         "purge",
         "bad setting",
         "restart",
+        "mschedule",
+        "mfinish",
+        "mack",
+        "mnack",
+        "mrenew",
+        "twice in a batch",
     ]);
     lacking.extend(["forgotten", "expired", "lapsed"]);
     if kind.announce != Often::Never {

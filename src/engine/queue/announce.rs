@@ -6,6 +6,7 @@ use crate::engine::outcome::{Announcement, EventKind};
 use crate::engine::record::Place;
 use crate::engine::tables::NIL;
 use crate::engine::tables::lazy::Lazy;
+use crate::engine::times::Timing;
 use crate::engine::views::by_deadline;
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
@@ -61,7 +62,7 @@ impl Queue {
                 return;
             }
             if self.store.rows.state(i, now) != State::Expired {
-                self.refile(i);
+                self.refile(i, now);
                 continue;
             }
             if i == drawn {
@@ -89,10 +90,8 @@ impl Queue {
         }
         if place == Place::Drawn {
             let since = self.claimable_since(i);
-            self.busy
-                .meters
-                .lateness
-                .record(now.wall_us.saturating_sub(since.0.saturating_mul(1000)));
+            let late_us = now.wall_us.saturating_sub(since.0.saturating_mul(1000));
+            self.time(now, Timing::Lateness, late_us);
         }
         let kind = if place == Place::Dead {
             EventKind::Dead

@@ -4,6 +4,7 @@ use super::time::forget_wake;
 use super::{Queue, Wake};
 use crate::engine::effect::LeaseKind;
 use crate::engine::record::{Place, Record};
+use crate::engine::tables::wheel::Filed;
 use crate::engine::views::{by_deadline, by_keep, by_lease};
 use crate::words::time::{Now, WallMs};
 
@@ -19,6 +20,15 @@ pub(in crate::engine) enum Entry {
     Loaded,
 }
 
+/// Whether a record in this place is neither in the wheel of deadlines nor in that of
+/// keep ends.
+const fn is_outside(place: Place) -> bool {
+    matches!(
+        place,
+        Place::Leases | Place::Drawn | Place::Returned | Place::Dead
+    )
+}
+
 impl Queue {
     /// Takes a record out of where it stands, before it is changed.
     pub(in crate::engine) fn lift(&mut self, i: u32) {
@@ -26,14 +36,17 @@ impl Queue {
             return;
         };
         let (place, announced) = (record.place(), record.is_announced());
+        let deadline = record.deadline().unwrap_or_default();
         let rows = &mut self.store.rows;
         match place {
             Place::Nowhere | Place::Vacant => return,
             Place::Deadlines => {
                 self.deadlines.remove(&mut by_deadline(rows), i);
+                self.deadline_left(deadline);
             }
             Place::Keeps => {
                 self.busy.keeps.remove(&mut by_keep(rows), i);
+                self.keep_left(by_keep(&self.store.rows).filed(i));
             }
             Place::Drawn | Place::Returned => {
                 let next = self.after(i);
@@ -62,6 +75,9 @@ impl Queue {
 
     /// Clears what belonged to the place a record was in.
     pub(super) fn lifted(&mut self, i: u32, place: Place) {
+        if is_outside(place) {
+            self.left_outside(i);
+        }
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_place(Place::Nowhere);
             record.set_announced(false);
@@ -85,9 +101,12 @@ impl Queue {
     }
 
     /// Marks the place of a record.
-    pub(super) fn stand(&mut self, i: u32, place: Place) {
+    pub(super) fn stand(&mut self, i: u32, place: Place, now: &Now) {
         if let Some(record) = self.store.rows.get_mut(i) {
             record.set_place(place);
+        }
+        if is_outside(place) {
+            self.went_outside(i, now);
         }
     }
 
@@ -102,9 +121,9 @@ impl Queue {
         let dead = extra.is_some_and(|extra| extra.dead_at().is_some());
         let retrying = extra.is_some_and(|extra| extra.retry().is_some());
         if keep_end.is_some() || (deadline.is_none() && !leased) {
-            self.file_keep(i);
+            self.file_keep(i, now);
         } else if leased || retrying {
-            self.stand(i, Place::Leases);
+            self.stand(i, Place::Leases, now);
             if let Some(count) = self.tally_of(i) {
                 *count = count.saturating_add(1);
             }
@@ -121,7 +140,7 @@ impl Queue {
                 self.hint_at(now.wall_ms().plus(mono.left(now)));
             }
         } else if dead {
-            self.file_dead(i);
+            self.file_dead(i, now);
         } else if let Some(deadline) = deadline {
             let by_deadline = match entry {
                 Entry::Loaded => true,
@@ -129,7 +148,7 @@ impl Queue {
                 Entry::Back => deadline > now.wall_ms(),
             };
             if by_deadline {
-                self.file_deadline(i, deadline);
+                self.file_deadline(i, deadline, now);
             } else {
                 self.file_returned(i, now, now.wall_ms());
             }
@@ -137,24 +156,26 @@ impl Queue {
     }
 
     /// Notes that there is something to do at `wall`.
-    pub(super) fn hint_at(&mut self, wall: WallMs) {
+    pub(in crate::engine) fn hint_at(&mut self, wall: WallMs) {
         self.hint = Wake::of(self.hint.wall_ms().min(wall.0));
     }
 
     /// Files a record by its deadline.
-    fn file_deadline(&mut self, i: u32, deadline: WallMs) {
-        self.stand(i, Place::Deadlines);
+    fn file_deadline(&mut self, i: u32, deadline: WallMs, now: &Now) {
+        self.stand(i, Place::Deadlines, now);
         self.deadlines
             .insert(&mut by_deadline(&mut self.store.rows), i);
+        self.deadline_came(deadline);
         self.hint_at(deadline);
     }
 
     /// Files a record by its keep end, or by the end of its lapsed lock.
-    fn file_keep(&mut self, i: u32) {
-        self.stand(i, Place::Keeps);
+    fn file_keep(&mut self, i: u32, now: &Now) {
+        self.stand(i, Place::Keeps, now);
         self.busy
             .keeps
             .insert(&mut by_keep(&mut self.store.rows), i);
+        self.keep_came(by_keep(&self.store.rows).filed(i));
         let rows = &self.store.rows;
         let end = rows
             .get(i)
@@ -164,8 +185,8 @@ impl Queue {
     }
 
     /// Files a dead record.
-    fn file_dead(&mut self, i: u32) {
-        self.stand(i, Place::Dead);
+    fn file_dead(&mut self, i: u32, now: &Now) {
+        self.stand(i, Place::Dead, now);
         self.busy.dead.push_back(&mut self.store.rows, i);
         self.hint_at(WallMs(0));
     }
@@ -176,7 +197,7 @@ impl Queue {
     /// before it.
     fn file_returned(&mut self, i: u32, now: &Now, since: WallMs) {
         let since = since.min(now.wall_ms());
-        self.stand(i, Place::Returned);
+        self.stand(i, Place::Returned, now);
         self.store.with_extra(i, |extra| extra.ready_at = since);
         self.busy.returned.push_back(&mut self.store.rows, i);
         self.note_due(i);
@@ -196,7 +217,7 @@ impl Queue {
         let Some(grant) = extra.grant() else {
             // It may be ahead again: the wall clock was set back meanwhile.
             match deadline.filter(|deadline| !deadline.is_due(now)) {
-                Some(deadline) => self.file_deadline(i, deadline),
+                Some(deadline) => self.file_deadline(i, deadline, now),
                 None => self.file_returned(i, now, retry_at.max(deadline).unwrap_or_default()),
             }
             return;
@@ -207,19 +228,19 @@ impl Queue {
             // A reserved id lives and dies with its lock.
             self.busy.lapsed = true;
             self.busy.meters.lapsed += 1;
-            self.file_keep(i);
+            self.file_keep(i, now);
             return;
         };
         self.busy.lapsed = true;
         self.busy.meters.lapsed += 1;
         if last_try {
             self.busy.meters.dead += 1;
-            self.file_dead(i);
+            self.file_dead(i, now);
         } else if end < deadline || !deadline.is_due(now) {
             // What makes it claimable is its deadline, which may have passed too
             // since. (A claimed order comes here if the wall clock was set back.)
             self.busy.notices.push(self.store.rows.id(i).into());
-            self.file_deadline(i, deadline);
+            self.file_deadline(i, deadline, now);
             self.hint_at(WallMs(0));
             return;
         } else {
@@ -232,7 +253,7 @@ impl Queue {
 
     /// Puts a record that is no longer due (the wall clock was set back) back
     /// into the wheel.
-    pub(in crate::engine) fn refile(&mut self, i: u32) {
+    pub(in crate::engine) fn refile(&mut self, i: u32, now: &Now) {
         let Some(record) = self.store.rows.get(i) else {
             return;
         };
@@ -243,6 +264,6 @@ impl Queue {
             self.busy.notices.push(self.store.rows.id(i).into());
         }
         self.lift(i);
-        self.file_deadline(i, deadline);
+        self.file_deadline(i, deadline, now);
     }
 }

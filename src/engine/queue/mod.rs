@@ -38,14 +38,20 @@ use super::store::Store;
 use super::tables::fifo::Fifo;
 use super::tables::lazy::{Blank, Lazy};
 use super::tables::memory::allocated;
+use super::tables::seconds::Seconds;
 use super::tables::wheel::Wheel;
+use super::times::{Taken, Timing};
 use crate::words::time::{MOMENT_MAX, Now, WallMs};
 
 mod announce;
+mod brake;
 mod file;
+mod stock;
 mod time;
 
+use brake::Brake;
 pub(super) use file::Entry;
+pub use stock::Gauges;
 pub use time::Duty;
 
 /// "No time": nothing to wake up for.
@@ -85,7 +91,7 @@ struct Undrawing {
 
 /// What only queues have in which more happens than that orders wait for their
 /// deadlines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Busy {
     /// See [`Place::Leases`](super::record::Place::Leases).
     pub(super) leases: Wheel,
@@ -99,8 +105,8 @@ pub(super) struct Busy {
     pub(super) dead: Fifo,
     /// What stands in `Leases`.
     pub(super) tally: Tally,
-    /// Where PURGE goes on.
-    pub(super) purge_at: u32,
+    /// Where a PURGE or REQUEUE with a filter goes on.
+    pub(super) sweep_at: u32,
     /// Whether a lease has lapsed since [`Queue::take_lapsed`].
     lapsed: bool,
     /// The pause. Ground.
@@ -119,6 +125,15 @@ pub(super) struct Busy {
     pub(super) meters: Lazy<Meters>,
     /// Leases that end with a connection.
     pub(super) sessions: Lazy<Sessions>,
+    /// What may be handed out now, where that is limited; `None`: as much as ever.
+    brake: Option<Box<Brake>>,
+    /// The times that were taken since [`Queue::take_times`].
+    pub(super) taken: Vec<Taken>,
+    /// What was due when stock was last taken.
+    due: stock::Due,
+    /// What stands neither in the wheel of deadlines nor in that of keep ends, by
+    /// deadline.
+    outside: Seconds,
 }
 
 impl Busy {
@@ -135,7 +150,7 @@ impl Busy {
             reserved: 0,
             retrying: 0,
         },
-        purge_at: 0,
+        sweep_at: 0,
         lapsed: false,
         pause: None,
         own: None,
@@ -144,7 +159,17 @@ impl Busy {
         undrawing: None,
         meters: Lazy::new(),
         sessions: Lazy::new(),
+        brake: None,
+        taken: Vec::new(),
+        due: stock::Due::NONE,
+        outside: Seconds::new(),
     };
+}
+
+impl Default for Busy {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 impl Blank for Busy {
@@ -170,7 +195,7 @@ pub struct Queue {
     /// For the scheduler: the wake it has this queue filed under.
     armed: Wake,
     /// Orders created or moved that the meters do not know of.
-    scheduled: u16,
+    pub(super) scheduled: u16,
     /// Effects come back from disk: nothing is counted.
     pub(super) replaying: bool,
     /// The parts whose compaction has begun and is not at its end, as bits.
@@ -273,6 +298,8 @@ impl Queue {
         let busy = self.busy.made().map_or(0, |busy| {
             busy.meters.bytes()
                 + busy.meters.made().map_or(0, Meters::bytes)
+                + allocated(busy.taken.capacity() * size_of::<Taken>())
+                + busy.outside.bytes()
                 + busy.leases.bytes()
                 + busy.keeps.bytes()
                 + busy.notices.bytes()
@@ -283,6 +310,10 @@ impl Queue {
                     allocated(size_of::<Pause>()) + allocated(pause.reason.len())
                 })
                 + busy.own.as_ref().map_or(0, |own| own.bytes())
+                + busy
+                    .brake
+                    .as_ref()
+                    .map_or(0, |_| allocated(size_of::<Brake>()))
         });
         allocated(size_of::<Self>())
             + self.store.bytes()
@@ -316,15 +347,15 @@ impl Queue {
     }
 
     /// Counts how long a client waited for a lock it was granted, microseconds.
-    pub fn note_lock_wait(&mut self, waited_us: u64) {
-        self.busy.meters.lock_wait.record(waited_us);
+    pub fn note_lock_wait(&mut self, now: &Now, waited_us: u64) {
+        self.time(now, Timing::LockWait, waited_us);
     }
 
     /// Counts how late orders were that were claimed before they were announced,
     /// microseconds.
-    pub fn note_late(&mut self, late_us: &[u64]) {
+    pub fn note_late(&mut self, now: &Now, late_us: &[u64]) {
         for late_us in late_us {
-            self.busy.meters.lateness.record(*late_us);
+            self.time(now, Timing::Lateness, *late_us);
         }
     }
 
@@ -341,14 +372,6 @@ impl Queue {
         } else {
             self.busy.meters.scheduled += u64::from(self.scheduled) + 1;
             self.scheduled = 0;
-        }
-    }
-
-    /// Adds what it has counted to `sum`.
-    pub fn add_meters_to(&self, sum: &mut Meters) {
-        sum.scheduled += u64::from(self.scheduled);
-        if let Some(meters) = self.busy.meters.made() {
-            sum.add(meters);
         }
     }
 

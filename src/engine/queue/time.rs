@@ -110,7 +110,7 @@ impl Queue {
             let deadline = self.store.rows.get(at).and_then(Record::deadline);
             let next = self.after(at);
             if deadline.is_some_and(|deadline| deadline > wall) {
-                self.refile(at);
+                self.refile(at, now);
             }
             at = next;
             if at == NIL {
@@ -143,7 +143,9 @@ impl Queue {
             &mut due,
         );
         for i in &due {
-            self.stand(*i, Place::Drawn);
+            let deadline = self.store.rows.get(*i).and_then(Record::deadline);
+            self.deadline_left(deadline.unwrap_or_default());
+            self.stand(*i, Place::Drawn, now);
             self.busy.drawn.push_back(&mut self.store.rows, *i);
             self.note_due(*i);
         }
@@ -175,6 +177,13 @@ impl Queue {
 
     /// Something can be claimed now, as far as [`Queue::advance`] has got.
     pub fn claimable(&self, now: &Now, defaults: &Defaults) -> bool {
+        self.claim_wake(now, defaults)
+            .is_some_and(|wake| wake.is_due(now))
+    }
+
+    /// Something could be claimed now but for the brake, as far as [`Queue::advance`] has
+    /// got.
+    pub(super) fn has_claimable(&self, now: &Now, defaults: &Defaults) -> bool {
         let full = self.setting(Setting::MaxLeased, defaults);
         if self.is_paused(now) || (full != 0 && u64::from(self.busy.tally.claims) >= full) {
             return false;

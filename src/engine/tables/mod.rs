@@ -10,6 +10,8 @@
 //! | `fifo` | such a list with a cursor: first in, first out |
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
+//! | `tokens` | so many a second and no more |
+//! | `seconds` | moments, counted by second |
 //! | `lazy` | parts that are made when they are needed |
 //! | `memory` | how an allocator rounds, how pages grow and who frees them |
 
@@ -20,7 +22,9 @@ pub mod index;
 pub mod lazy;
 pub mod list;
 pub mod memory;
+pub mod seconds;
 pub mod slab;
+pub mod tokens;
 pub mod wheel;
 
 /// No handle: the end of every list. No structure ever gives it out.

@@ -21,7 +21,8 @@ use super::queue::Queue;
 use super::settings::{Defaults, Setting};
 use super::testing::{Digest, digest};
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Whole, WholeGrant, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Requeued, Whole, WholeGrant, WholeLife,
+    WholePhase,
 };
 use crate::error::Error;
 use crate::request::{Configure, Request, Scan};
@@ -32,6 +33,9 @@ use bench::{Bench, START_MONO_MS, START_MS};
 mod bench;
 
 mod announcing;
+mod asking;
+mod batches;
+mod brake;
 mod claim_order;
 mod clocks;
 mod compaction;
@@ -46,11 +50,15 @@ mod lapsing;
 mod leases;
 mod lengths;
 mod lock_deadlines;
+mod lock_existing;
 mod locks;
 mod numbers;
+mod overdue;
 mod questions;
 mod queue;
 mod refused;
+mod releasing;
+mod requeueing;
 mod sessions;
 mod states;
 mod stored;

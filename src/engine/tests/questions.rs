@@ -72,6 +72,7 @@ fn scan_returns_whatever_is_there_from_the_first_call_to_the_last() {
                     status: None,
                     pattern: None,
                     count,
+                    owner: None,
                 };
                 let (next, rows) = bench.queue.scan(&bench.now(), &ask, &|_| true);
                 assert!(rows.len() <= count as usize);
@@ -413,7 +414,10 @@ fn a_finished_order_is_neither_claimed_nor_locked_by_an_effect() {
         },
         Effect::Requeue {
             rev: 77,
-            ids: ids(),
+            orders: ids()
+                .into_iter()
+                .map(|id| Requeued { id, attempt: 0 })
+                .collect(),
         },
     ];
     for effect in &effects {

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn config_sets_all_or_nothing_and_resets() {
     let all = "lease-ms=30000 lock-ms-max=600000 max-attempts=250 backoff-ms=1000 \
-               backoff-ms-max=60000 keep-ms=86400000 max-leased=0 dead-max=0 transitions=";
+               backoff-ms-max=60000 keep-ms=86400000 max-leased=0 dead-max=0 claims-per-s-max=0 transitions=";
     story(&[
         (0.0, "CONFIG GET", all),
         (0.0, "CONFIG GET max-leased", "max-leased=0"),

@@ -30,6 +30,7 @@ fn what_is_said_with_an_effect_is_said_when_it_is_carried_out() {
             fp: None,
             block_ms: None,
             session: false,
+            must_exist: false,
         };
         for _ in 0..100 {
             let defaults = bench.defaults.clone();

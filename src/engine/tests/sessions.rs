@@ -10,7 +10,7 @@ impl Bench {
     /// Binds the lease of an order to a client.
     fn bind(&mut self, id: &str, client: u64) {
         let now = self.now();
-        self.queue.bind(&now, id.as_bytes(), client);
+        self.queue.bind(&now, id.as_bytes(), None, client);
         self.queue.check_sessions();
     }
 

@@ -204,7 +204,17 @@ fn commands_of(column: &str, last: u64) -> Vec<String> {
             .iter()
             .flat_map(|c| one(c))
             .collect(),
-        "REQUEUE" => vec!["REQUEUE".into(), "REQUEUE COUNT 1".into()],
+        "REQUEUE" => vec!["REQUEUE".into(), "REQUEUE STATE dead COUNT 1".into()],
+        "REQUEUE STATE retrying" => vec![
+            "REQUEUE STATE retrying".into(),
+            "REQUEUE STATE retrying MATCH x COUNT 1".into(),
+        ],
+        "REQUEUE ID" => vec!["REQUEUE ID x".into()],
+        "RELEASE" => vec!["RELEASE me".into(), "RELEASE me COUNT 1".into()],
+        "LOCK XX" => vec![
+            "LOCK x you PX 5000 XX".into(),
+            "LOCK x you EX 5 REENTRANT XX MAX 9000 FP f BLOCK 5".into(),
+        ],
         "PURGE" => State::LISTED
             .map(|state| format!("PURGE STATE {}", state.word()))
             .to_vec(),
@@ -234,7 +244,10 @@ fn check_cell(
     let word = page::word(cell);
     let is = |expected: &str| assert_eq!(said, expected, "{what}");
     match word {
-        _ if command.starts_with("REQUEUE") || command.starts_with("PURGE") => {
+        _ if ["REQUEUE", "PURGE", "RELEASE"]
+            .iter()
+            .any(|sweep| command.starts_with(sweep)) =>
+        {
             // PURGE of each state: only that of the order counts.
             let asked = command.strip_prefix("PURGE STATE ");
             let concerned = asked.is_none_or(|state| state == was.word());
@@ -283,6 +296,16 @@ fn check_cell(
     }
     if command.starts_with("PURGE") && changes {
         assert_eq!(state, State::Missing, "{what}");
+    }
+    if cell.contains("attempt stays") {
+        assert_eq!((state, fence, attempt), (State::Expired, 0, 1), "{what}");
+    }
+    if cell.contains("lapses") {
+        let over = match was {
+            State::Reserved => state == State::Missing,
+            _ => matches!(state, State::Scheduled | State::Expired) && fence == last,
+        };
+        assert!(over, "{what}: {state:?} {fence}");
     }
     if cell.contains("then EXPIRED") {
         assert_eq!(bench.run("waiter x"), "EXPIRED", "{what}");

@@ -161,7 +161,9 @@ fn an_empty_queue_is_one_that_nobody_would_miss() {
         ("FINISH a KEEP 0", true),
         ("CONFIG SET keep-ms 5", false),
         ("CONFIG RESET keep-ms", true),
+        ("SCHEDULE a PX 0", false),
         ("PAUSE", false),
+        ("FINISH a KEEP 0", false),
         ("RESUME", true),
         ("FINISH b CREATE KEEP 10", false),
         ("STATUS c s", false),
@@ -272,7 +274,10 @@ fn an_effect_for_a_record_that_is_not_there_says_so_and_changes_nothing() {
         Effect::Forget { ids: vec![id()] },
         Effect::Requeue {
             rev,
-            ids: vec![id()],
+            orders: vec![Requeued {
+                id: id(),
+                attempt: 0,
+            }],
         },
         Effect::Configure {
             name: Bytes::of(b"no-such-setting"),

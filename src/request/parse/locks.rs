@@ -1,13 +1,13 @@
-//! Locks: LOCK, UNLOCK, BREAK.
+//! Locks: LOCK, UNLOCK, BREAK, RELEASE.
 
 use super::arguments::{Rest, bytes, choose, once, unknown};
-use super::options::{BLOCK, EX, FP, MAX, PX, SESSION};
-use super::{BLOCK_MS_MAX, Limits};
+use super::options::{BLOCK, COUNT, EX, FP, MAX, PX, SESSION, XX};
+use super::{BLOCK_MS_MAX, Limits, SWEEP_COUNT_DEFAULT};
 use crate::error::Error;
-use crate::request::{Break, Lock};
+use crate::request::{Break, Lock, Release};
 use crate::words::limits::{FP_BYTES_MAX, OWNER_BYTES_MAX};
 
-/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms] [SESSION]`
+/// `queue id owner <lease> [REENTRANT] [MAX ms] [FP text] [BLOCK ms] [XX] [SESSION]`
 pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<'a>, Error> {
     let id = rest.id()?;
     let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
@@ -17,6 +17,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
     let mut fp = None;
     let mut block_ms = None;
     let mut session = None;
+    let mut must_exist = None;
     while let Some((word, option)) = rest.option() {
         match option {
             EX | PX => choose(&mut lease, rest.lease(option, limits)?)?,
@@ -35,6 +36,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
                 rest.number("BLOCK", 0, BLOCK_MS_MAX)?,
             )?,
             SESSION => once(&mut session, "SESSION", ())?,
+            XX => once(&mut must_exist, "XX", ())?,
             _ if word.eq_ignore_ascii_case(b"REENTRANT") => once(&mut reentrant, "REENTRANT", ())?,
             _ => return Err(unknown(word)),
         }
@@ -51,6 +53,7 @@ pub(super) fn lock<'a>(rest: &mut Rest<'_, 'a>, limits: &Limits) -> Result<Lock<
         fp,
         block_ms,
         session: session.is_some(),
+        must_exist: must_exist.is_some(),
     })
 }
 
@@ -66,4 +69,20 @@ pub(super) fn break_lease<'a>(rest: &mut Rest<'_, 'a>) -> Result<Break<'a>, Erro
         Some(word) => Err(unknown(word)),
         None => Ok(Break { id, fence }),
     }
+}
+
+/// `queue owner [COUNT n]`
+pub(super) fn release<'a>(rest: &mut Rest<'_, 'a>) -> Result<Release<'a>, Error> {
+    let owner = bytes("owner", rest.positional()?, 1, OWNER_BYTES_MAX as u64)?;
+    let mut count = None;
+    while let Some((word, option)) = rest.option() {
+        match option {
+            COUNT => once(&mut count, "COUNT", rest.count()?)?,
+            _ => return Err(unknown(word)),
+        }
+    }
+    Ok(Release {
+        owner,
+        count: count.unwrap_or(SWEEP_COUNT_DEFAULT),
+    })
 }

@@ -19,7 +19,7 @@
 //!   that a number is read in bounded time.
 //! - Byte strings are never copied and never read as text.
 //!
-//! The fast path allocates nothing: only FROM and batches make a list, errors a
+//! The fast path allocates nothing: only FROM, batches and REQUEUE make a list, errors a
 //! short text. Deliberately absent: the clock. A relative time is passed on as
 //! such, and the engine checks the sum.
 
@@ -36,11 +36,12 @@ use crate::error::Error;
 use arguments::{Rest, number};
 use batches::{mack, mfinish, mnack, mrenew, mschedule};
 use claims::{ack, claim, nack, renew};
-use locks::{break_lease, lock};
+use locks::{break_lease, lock, release};
 use orders::{finish, schedule, status};
-use queue::{configure, count, pause, purge, scan};
+use queue::{configure, count, pause, purge, requeue, scan};
 
-/// The largest COUNT, and the most orders of one MSCHEDULE, MFINISH, MACK, MNACK or MRENEW.
+/// The largest COUNT, and the most orders of one MSCHEDULE, MFINISH, MACK, MNACK, MRENEW
+/// or REQUEUE ID.
 pub const COUNT_MAX: u64 = 1000;
 
 /// The longest BLOCK, in milliseconds: a year of 365 days. 0 is without limit.
@@ -61,7 +62,7 @@ const COUNT_DEFAULT: u32 = 1;
 /// COUNT of SCAN where it is not given.
 const SCAN_COUNT_DEFAULT: u32 = 10;
 
-/// COUNT of REQUEUE and PURGE where it is not given.
+/// COUNT of REQUEUE, PURGE and RELEASE where it is not given.
 const SWEEP_COUNT_DEFAULT: u32 = 1000;
 
 /// Limits that are settings of the server.
@@ -75,7 +76,7 @@ pub struct Limits {
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Schedule,
         Self::Finish,
         Self::Status,
@@ -102,6 +103,7 @@ impl Verb {
         Self::Mfinish,
         Self::Mnack,
         Self::Mrenew,
+        Self::Release,
     ];
 
     /// The command's full name in lower case, as the server shows it.
@@ -133,6 +135,7 @@ impl Verb {
             Self::Mfinish => "order.mfinish",
             Self::Mnack => "order.mnack",
             Self::Mrenew => "order.mrenew",
+            Self::Release => "order.release",
         }
     }
 }
@@ -146,7 +149,7 @@ pub const fn key_and_arity(verb: Verb) -> i32 {
         Verb::Get | Verb::Pttl => 3,
         Verb::Apply | Verb::Unlock => 4,
         Verb::Next | Verb::Pause | Verb::Requeue => -2,
-        Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config => -3,
+        Verb::Finish | Verb::Claim | Verb::Scan | Verb::Break | Verb::Config | Verb::Release => -3,
         // STATE is required: command queue STATE s.
         Verb::Status | Verb::Ack | Verb::Nack | Verb::Purge | Verb::Mfinish => -4,
         Verb::Schedule | Verb::Mack | Verb::Mnack => -5,
@@ -199,9 +202,7 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
         Verb::Config => configure(&mut rest).map(Request::Config),
         Verb::Pause => pause(&mut rest).map(Request::Pause),
         Verb::Resume => Ok(Request::Resume),
-        Verb::Requeue => {
-            count(&mut rest, SWEEP_COUNT_DEFAULT).map(|count| Request::Requeue { count })
-        }
+        Verb::Requeue => requeue(&mut rest).map(Request::Requeue),
         Verb::Purge => purge(&mut rest).map(Request::Purge),
         Verb::Get => Ok(Request::Get { id: rest.id()? }),
         Verb::Pttl => Ok(Request::Pttl { id: rest.id()? }),
@@ -215,6 +216,7 @@ pub fn parse<'a>(verb: Verb, args: &[&'a [u8]], limits: &Limits) -> Result<Reque
                 effects: rest.positional()?,
             }))
         }
+        Verb::Release => release(&mut rest).map(Request::Release),
     }
 }
 

@@ -30,7 +30,7 @@ macro_rules! words {
 words!(
     EX, PX, EXAT, PXAT, NX, XX, UPSERT, GT, LT, FROM, IFREV, FENCE, STATUS, PAYLOAD, STRICT,
     CREATE, RESULT, KEEP, COUNT, BLOCK, ID, DELAY, DEAD, ERROR, STATE, MATCH, MAX, FP, GET, SET,
-    RESET, REASON, UNTRIED, SESSION
+    RESET, REASON, UNTRIED, OWNER, SESSION
 );
 
 /// What a word that is too long for any option stands for: nothing, since every

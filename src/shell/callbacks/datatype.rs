@@ -26,9 +26,9 @@ use crate::shell::server::api::{
     Ctx, Level, Name, api, guarded, is_valkey, log, log_once_a_second,
 };
 use crate::shell::server::cell::SharedCell;
-use crate::shell::server::{clock, reaper};
-use crate::shell::state::{fences, metrics, settings};
-use crate::shell::write::VERSION_TEXT;
+use crate::shell::server::{clock, gauges, reaper};
+use crate::shell::state::{fences, settings};
+use crate::shell::write::VERSION;
 
 /// Version of the saved form. Old ones stay readable for ever.
 const ENCODING: c_int = 0;
@@ -101,7 +101,7 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
         };
         fences::learn(queue.floor(), clock::wall_us());
         hooks::note_loaded(io);
-        Box::into_raw(Box::new(queue)).cast()
+        handed_over(queue)
     })
 }
 
@@ -166,7 +166,7 @@ unsafe extern "C" fn rewrite(
                     c"ORDER.APPLY".as_ptr(),
                     c"scb".as_ptr(),
                     key,
-                    VERSION_TEXT.as_ptr(),
+                    VERSION.text().as_ptr(),
                     chunk.as_ptr().cast::<std::ffi::c_char>(),
                     chunk.len(),
                 );
@@ -210,7 +210,7 @@ unsafe extern "C" fn free(value: *mut c_void) {
     guarded((), || {
         // SAFETY: a value of our type, boxed by us, that the server has done with.
         let queue = unsafe { Box::from_raw(value.cast::<Queue>()) };
-        metrics::retire(&queue);
+        gauges::remove(&queue);
         if queue.len() > DROP_AT_ONCE_MAX {
             reaper::drop_elsewhere(queue);
         }
@@ -283,8 +283,16 @@ unsafe extern "C" fn copy(
             queue.replay(&now, effect, &defaults);
             true
         });
-        Box::into_raw(Box::new(queue)).cast()
+        handed_over(queue)
     })
+}
+
+/// A queue that is the server's from now on.
+fn handed_over(queue: Queue) -> *mut c_void {
+    let mut queue = Box::new(queue);
+    queue.take_stock(&clock::now());
+    gauges::add(&mut queue);
+    Box::into_raw(queue).cast()
 }
 
 /// Feeds everything that is ground state to DEBUG DIGEST: equal on primary,

@@ -12,12 +12,15 @@ use redis_module::raw;
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Ctx, Level, Mode, Name, OK, Text, api, guarded, log};
 use crate::shell::server::cell::SharedCell;
-use crate::shell::server::{clock, value};
+use crate::shell::server::{clock, reply, resets, value};
 use crate::shell::state::events;
 
 /// Whether a queue was loaded whose `loaded` event is still to come. Every key of
 /// a file raises that event; only those after one of ours need a look.
 static LOADED: SharedCell<bool> = SharedCell::new(false);
+
+/// Whether the words of the replies were asked for.
+static PREPARED: SharedCell<bool> = SharedCell::new(false);
 
 /// A queue was read: the `loaded` event of its key follows, unless the server
 /// drops it (an expired key) or it came from RESTORE.
@@ -218,5 +221,12 @@ unsafe extern "C" fn on_cron(
     // SAFETY: the server's context for this callback.
     let ctx = unsafe { Ctx::new(ctx) };
     guarded((), || events::on_cron(ctx));
+    guarded((), || {
+        if !PREPARED.get() {
+            PREPARED.set(true);
+            reply::prepare(ctx);
+        }
+    });
     guarded((), timer::on_cron);
+    guarded((), || resets::on_cron(ctx));
 }

@@ -2,8 +2,8 @@
 //!
 //! The server puts `orderwheel_` before each name. Totals are counters since the
 //! module was loaded, which no queue that goes takes anything from: they only grow.
-//! Percentiles are those of all queues together: of the live
-//! ones, as far as [`QUEUES_MAX`] reaches, and of those that were freed since.
+//! Gauges and percentiles are those of all queues together, kept as they change
+//! ([`gauges`]): no queue is looked at.
 //! In a crash report, which is written from a signal handler, only the counters
 //! appear: they take no memory and look at no key.
 
@@ -11,16 +11,11 @@ use std::ffi::{CStr, CString, c_int};
 
 use redis_module::raw;
 
-use crate::engine::meters::Meters;
 use crate::shell::schedule::timer;
-use crate::shell::server::api::{Ctx, Mode, Text, api, flag, guarded};
+use crate::shell::server::api::{Ctx, api, flag, guarded};
 use crate::shell::server::counters::{self, Counter};
-use crate::shell::server::value;
-use crate::shell::state::{metrics, sessions, waiters};
-
-/// So many queues at most are looked at for one INFO: about a third of a
-/// millisecond.
-const QUEUES_MAX: usize = 1_000;
+use crate::shell::server::{clock, gauges, resets};
+use crate::shell::state::waiters;
 
 /// Registers the section, in place of the crate's own (which adds a backtrace to
 /// crash reports, see `api::install_panic_hook`).
@@ -29,40 +24,6 @@ pub(crate) fn register(ctx: Ctx) {
         // SAFETY: called while the module loads.
         unsafe { call(ctx.as_ptr(), Some(info)) };
     }
-}
-
-/// What all queues have counted.
-fn all_meters() -> Meters {
-    let mut sum = Meters::default();
-    metrics::add_retired_to(&mut sum);
-    if let Some(ctx) = timer::detached() {
-        timer::each_queue(QUEUES_MAX, |db, key| {
-            let Some(name) = Text::new(key).filter(|_| ctx.select(db)) else {
-                return;
-            };
-            value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
-                queue.add_meters_to(&mut sum);
-            });
-        });
-    }
-    sum
-}
-
-/// How many leases end with a connection, in [`QUEUES_MAX`] queues that have such.
-fn session_leases() -> u64 {
-    let Some(ctx) = timer::detached() else {
-        return 0;
-    };
-    let mut sum = 0;
-    for (db, key) in sessions::places().into_iter().take(QUEUES_MAX) {
-        if let Some(name) = Text::new(&key).filter(|_| ctx.select(db)) {
-            let leases = value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
-                queue.session_leases()
-            });
-            sum += leases.unwrap_or(0);
-        }
-    }
-    sum
 }
 
 /// The fields being written.
@@ -150,6 +111,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         fields.counter(c"lock_acquired_total", &counters::LOCK_ACQUIRED);
         fields.counter(c"lock_busy_total", &counters::LOCK_BUSY);
         fields.counter(c"disconnect_released_total", &counters::DISCONNECT_RELEASED);
+        fields.counter(c"claims_held_back_total", &counters::CLAIMS_HELD_BACK);
         if for_crash_report != 0 {
             return;
         }
@@ -158,8 +120,16 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, for_crash_report: c
         let (claims, locks) = waiters::count_all();
         fields.count(c"claim_waiters", claims);
         fields.count(c"lock_waiters", locks);
-        fields.count(c"session_leases", session_leases());
-        for (name, value) in all_meters().times() {
+        if let Some(ctx) = timer::detached() {
+            resets::look(ctx);
+        }
+        let now = clock::now();
+        for (name, value) in gauges::counts(&now) {
+            if let Ok(name) = CString::new(name) {
+                fields.count(&name, value);
+            }
+        }
+        for (name, value) in gauges::times(&now) {
             if let Ok(name) = CString::new(name) {
                 fields.real(&name, value);
             }

@@ -53,7 +53,8 @@ fn carry_out(call: &Call<'_>, ask: &Apply<'_>) -> Result<(), Error> {
     let ctx = call.ctx;
     // Once: what runs inside this APPLY is not ours any more.
     let ours = write::take_ours();
-    let decided = is_decided(ctx, ours.is_some());
+    let is_ours = ours.is_some();
+    let decided = is_decided(ctx, is_ours);
     if !decided && !settings::apply_from_clients() {
         return Err(Error::ApplyNotAllowed);
     }
@@ -72,6 +73,9 @@ fn carry_out(call: &Call<'_>, ask: &Apply<'_>) -> Result<(), Error> {
                     write.replay(effect);
                 } else {
                     write.carry_out_told(effect, limits);
+                    if is_ours {
+                        write.spend(effect);
+                    }
                 }
             }
         }

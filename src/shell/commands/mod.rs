@@ -37,8 +37,9 @@ use crate::engine::{Decision, Env, Queue};
 use crate::error::Error;
 use crate::request::{Request, Scan, Verb, parse};
 use crate::shell::server::api::{Ctx, Key, Mode, Name, OK, api, guarded};
+use crate::shell::server::gauges::Watch;
 use crate::shell::server::value::{self, Found};
-use crate::shell::server::{clock, reply};
+use crate::shell::server::{clock, reply, resets};
 use crate::shell::state::{settings, waiters};
 use crate::shell::write::{Call, perform};
 use crate::words::glob;
@@ -62,7 +63,7 @@ macro_rules! entries {
 
 /// The entry of each command, in the order of [`Verb::ALL`].
 const ENTRIES: [Entry; Verb::ALL.len()] =
-    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25];
+    entries![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26];
 
 /// Registers every command. False if the server refuses one.
 pub(crate) fn register(ctx: Ctx) -> bool {
@@ -146,55 +147,59 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
         db: ctx.db(),
         now: clock::now(),
     };
+    answer(&call, request);
+}
+
+/// Does what a request asks for, and replies.
+fn answer<'a>(call: &Call<'a>, request: Request<'a>) {
+    let ctx = call.ctx;
     match request {
         Request::Schedule(ask) => {
-            write(&call, ask.id, |queue, env| queue.decide_schedule(env, &ask));
+            write(call, ask.id, |queue, env| queue.decide_schedule(env, &ask));
         }
-        Request::Finish(ask) => write(&call, ask.id, |queue, env| queue.decide_finish(env, &ask)),
-        Request::Status(ask) => write(&call, ask.id, |queue, env| queue.decide_status(env, &ask)),
-        Request::Ack(ask) => write(&call, ask.id, |queue, env| queue.decide_ack(env, &ask)),
-        Request::Nack(ask) => write(&call, ask.id, |queue, env| queue.decide_nack(env, &ask)),
-        Request::Renew(ask) => locks::renew(&call, &ask),
-        Request::Lock(ask) => locks::lock(&call, &ask),
-        Request::Unlock(ask) => locks::unlock(&call, &ask),
-        Request::Break(ask) => locks::break_lease(&call, &ask),
-        Request::Config(ask) => queue::configure(&call, &ask),
-        Request::Pause(ask) => queue::pause(&call, &ask),
-        Request::Resume => queue::resume(&call),
-        Request::Requeue { count } => queue::requeue(&call, count),
-        Request::Purge(ask) => queue::purge(&call, &ask),
-        Request::Mack(ask) => batches::acknowledge(&call, &ask),
-        Request::Mschedule(ask) => batches::schedule(&call, &ask),
-        Request::Mfinish(ask) => batches::finish(&call, &ask),
-        Request::Mnack(ask) => batches::hand_back(&call, &ask),
-        Request::Mrenew(ask) => batches::renew(&call, &ask),
-        Request::Claim(ask) => claims::claim_orders(&call, &ask),
-        Request::Apply(ask) => apply::effects(&call, &ask),
-        Request::Get { id } => read(&call, |queue| {
+        Request::Finish(ask) => write(call, ask.id, |queue, env| queue.decide_finish(env, &ask)),
+        Request::Status(ask) => write(call, ask.id, |queue, env| queue.decide_status(env, &ask)),
+        Request::Ack(ask) => write(call, ask.id, |queue, env| queue.decide_ack(env, &ask)),
+        Request::Nack(ask) => write(call, ask.id, |queue, env| queue.decide_nack(env, &ask)),
+        Request::Renew(ask) => locks::renew(call, &ask),
+        Request::Lock(ask) => locks::lock(call, &ask),
+        Request::Unlock(ask) => locks::unlock(call, &ask),
+        Request::Break(ask) => locks::break_lease(call, &ask),
+        Request::Config(ask) => queue::configure(call, &ask),
+        Request::Pause(ask) => queue::pause(call, &ask),
+        Request::Resume => queue::resume(call),
+        Request::Requeue(ask) => queue::requeue(call, &ask),
+        Request::Release(ask) => queue::release(call, &ask),
+        Request::Purge(ask) => queue::purge(call, &ask),
+        Request::Mack(ask) => batches::acknowledge(call, &ask),
+        Request::Mschedule(ask) => batches::schedule(call, &ask),
+        Request::Mfinish(ask) => batches::finish(call, &ask),
+        Request::Mnack(ask) => batches::hand_back(call, &ask),
+        Request::Mrenew(ask) => batches::renew(call, &ask),
+        Request::Claim(ask) => claims::claim_orders(call, &ask),
+        Request::Apply(ask) => apply::effects(call, &ask),
+        Request::Get { id } => read(call, |queue| {
             match queue.and_then(|queue| queue.view(&call.now, id)) {
                 Some(view) => reply::map(ctx, &view),
                 None => ctx.reply_null(),
             }
         }),
-        Request::Pttl { id } => read(&call, |queue| {
+        Request::Pttl { id } => read(call, |queue| {
             let view = queue.as_ref().and_then(|queue| queue.view(&call.now, id));
             reply::pttl(ctx, &call.now, view.as_ref());
         }),
-        Request::Next { count } => read(&call, |queue| {
+        Request::Next { count } => read(call, |queue| {
             let orders = queue.map(|queue| {
                 queue.advance(&call.now, &mut call.budget());
                 queue.next(&call.now, count as usize)
             });
             reply::next(ctx, orders.as_deref().unwrap_or(&[]));
         }),
-        Request::Scan(ask) => read(&call, |queue| scan_orders(&call, &ask, queue)),
-        Request::Stats => read(&call, |queue| {
-            let mut none = None;
-            let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
-            queue.advance(&call.now, &mut call.budget());
-            let waiting = waiters::count(call.db, call.name.bytes());
-            reply::stats(ctx, &queue.stats(&call.now, &settings::defaults(), waiting));
-        }),
+        Request::Scan(ask) => read(call, |queue| scan_orders(call, &ask, queue)),
+        Request::Stats => {
+            resets::look(ctx);
+            stats(call);
+        }
     }
 }
 
@@ -202,10 +207,23 @@ fn run<'a>(ctx: Ctx, argv: &[Name<'a>], args: &[&'a [u8]], verb: Verb) {
 fn read(call: &Call<'_>, body: impl FnOnce(Option<&mut Queue>)) {
     let mut key = Key::open(call.ctx, call.name, Mode::Read);
     match value::look(&mut key) {
-        Found::Queue(queue) => body(Some(queue)),
+        Found::Queue(queue) => body(Some(&mut Watch::of(queue))),
         Found::Missing => body(None),
         Found::Other => reply::error(call.ctx, &Error::WrongType),
     }
+}
+
+/// STATS.
+fn stats(call: &Call<'_>) {
+    read(call, |queue| {
+        let mut none = None;
+        let queue = queue.unwrap_or_else(|| none.insert(Queue::new()));
+        queue.advance(&call.now, &mut call.budget());
+        queue.take_stock(&call.now);
+        let waiting = waiters::count(call.db, call.name.bytes());
+        let stats = queue.stats(&call.now, &settings::defaults(), waiting);
+        reply::stats(call.ctx, &stats);
+    });
 }
 
 /// SCAN.

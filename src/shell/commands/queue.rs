@@ -1,11 +1,11 @@
-//! CONFIG, PAUSE, RESUME, REQUEUE and PURGE: commands on a queue as a whole.
+//! CONFIG, PAUSE, RESUME, REQUEUE, RELEASE and PURGE: commands on a queue as a whole.
 
 use crate::codec;
 use crate::engine::control::Swept;
 use crate::engine::effect::Effect;
-use crate::engine::{Env, Queue};
+use crate::engine::{Env, Outcome, Queue};
 use crate::error::Error;
-use crate::request::{Configure, Pause, Purge};
+use crate::request::{Configure, Pause, Purge, Release, Requeue};
 use crate::shell::server::reply;
 use crate::shell::write::{Call, perform};
 use crate::words::glob;
@@ -45,28 +45,51 @@ pub(crate) fn configure<'a>(call: &Call<'a>, ask: &Configure<'a>) {
 
 /// PAUSE.
 pub(crate) fn pause<'a>(call: &Call<'a>, ask: &Pause<'a>) {
-    run(
-        call,
-        |queue, env| Ok(vec![queue.decide_pause(env, ask)]),
-        || call.ctx.reply_simple(c"OK"),
-    );
+    hold(call, |queue, env| queue.decide_pause(env, ask));
 }
 
 /// RESUME.
 pub(crate) fn resume(call: &Call<'_>) {
-    run(
-        call,
-        |queue, _| Ok(queue.decide_resume().into_iter().collect()),
-        || call.ctx.reply_simple(c"OK"),
-    );
+    hold(call, |queue, env| queue.decide_resume(&env.now));
+}
+
+/// A command on the pause: `OK`, or the outcome that says why not.
+fn hold<'a>(
+    call: &Call<'a>,
+    decide: impl FnOnce(&Queue, &Env<'_>) -> (Outcome, Option<Effect<'a>>),
+) {
+    perform(call, |write| {
+        write.queue.advance(&call.now, &mut call.budget());
+        let (outcome, effect) = write.decide(|queue, env| decide(queue, env));
+        if let Some(effect) = &effect {
+            write.carry_out(effect)?;
+        }
+        match outcome {
+            Outcome::Ok => call.ctx.reply_simple(c"OK"),
+            other => call.ctx.reply_bytes(other.word().as_bytes()),
+        }
+        Ok(())
+    });
 }
 
 /// REQUEUE.
-pub(crate) fn requeue(call: &Call<'_>, count: u32) {
+pub(crate) fn requeue(call: &Call<'_>, ask: &Requeue<'_>) {
+    let pattern = match ask {
+        Requeue::Next(ask) => ask.pattern,
+        Requeue::Ids(_) => None,
+    };
     sweep(call, |queue, env| {
         queue.advance(&call.now, &mut call.budget());
-        queue.decide_requeue(env, count as usize)
+        let matches = |id: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, id));
+        let swept = queue.decide_requeue(env, ask, &matches)?;
+        queue.sweep_on(&swept);
+        Ok(swept)
     });
+}
+
+/// RELEASE.
+pub(crate) fn release(call: &Call<'_>, ask: &Release<'_>) {
+    sweep(call, |queue, _| Ok(queue.decide_release(&call.now, ask)));
 }
 
 /// PURGE.
@@ -75,7 +98,7 @@ pub(crate) fn purge(call: &Call<'_>, ask: &Purge<'_>) {
         queue.advance(&call.now, &mut call.budget());
         let matches = |id: &[u8]| ask.pattern.is_none_or(|pattern| glob::matches(pattern, id));
         let swept = queue.decide_purge(&call.now, ask, &matches);
-        queue.purge_on(&swept);
+        queue.sweep_on(&swept);
         Ok(swept)
     });
 }

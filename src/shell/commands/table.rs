@@ -120,7 +120,7 @@ const FENCED: Arg = Arg::block(c"order", &[ID, FENCE]).multiple();
 const COUNT: Arg = Arg::after(c"COUNT", c"count", Kind::Int).optional();
 
 /// Every command.
-pub(super) const COMMANDS: [Command; 26] = [
+pub(super) const COMMANDS: [Command; 27] = [
     Command {
         verb: Verb::Schedule,
         flags: c"write deny-oom fast",
@@ -264,6 +264,7 @@ pub(super) const COMMANDS: [Command; 26] = [
             Arg::after(c"FP", c"fingerprint", Kind::Text).optional(),
             Arg::after(c"BLOCK", c"block-milliseconds", Kind::Int).optional(),
             SESSION,
+            Arg::word(c"xx", c"XX").optional(),
         ],
     },
     Command {
@@ -284,6 +285,16 @@ pub(super) const COMMANDS: [Command; 26] = [
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE.optional()],
+    },
+    Command {
+        verb: Verb::Release,
+        flags: c"write",
+        // As CLIENT KILL: ends what somebody else holds.
+        categories: "admin dangerous",
+        summary: c"Ends all leases of a worker that is gone, as if their time had come.",
+        complexity: c"O(N) with N the number of live leases and retry waits of the queue",
+        access: DELETES,
+        args: &[QUEUE, Arg::new(c"owner", Kind::Text), COUNT],
     },
     Command {
         verb: Verb::Config,
@@ -360,10 +371,35 @@ pub(super) const COMMANDS: [Command; 26] = [
         flags: c"write",
         categories: "",
         summary:
-            c"Offers dead orders again, the longest dead first, as if they had never been tried.",
-        complexity: c"O(N) with N the number of orders moved",
+            c"Offers dead orders again, as if they had never been tried, or retrying ones now.",
+        complexity: c"O(N) with N the value of COUNT or the number of ids; \
+            for STATE retrying without a filter also the leases that end before",
         access: CHANGES,
-        args: &[QUEUE, COUNT],
+        args: &[
+            QUEUE,
+            Arg::one_of(
+                c"which",
+                &[
+                    Arg::block(
+                        c"next",
+                        &[
+                            Arg::after(c"STATE", c"state", Kind::Text).optional(),
+                            STATUS,
+                            Arg::after(c"MATCH", c"pattern", Kind::Pattern).optional(),
+                            COUNT,
+                        ],
+                    ),
+                    Arg::block(
+                        c"these",
+                        &[
+                            Arg::word(c"by-id", c"ID"),
+                            Arg::new(c"id", Kind::Text).multiple(),
+                        ],
+                    ),
+                ],
+            )
+            .optional(),
+        ],
     },
     Command {
         verb: Verb::Purge,
@@ -423,6 +459,7 @@ pub(super) const COMMANDS: [Command; 26] = [
             STATUS,
             Arg::after(c"MATCH", c"pattern", Kind::Pattern).optional(),
             COUNT,
+            Arg::after(c"OWNER", c"owner", Kind::Text).optional(),
         ],
     },
     Command {

@@ -1,31 +1,43 @@
 //! Announcements: what time has brought, told at the pace that is set.
 
 use super::{Pass, Progress};
+use crate::engine::tables::tokens::{Rate, Tokens};
 use crate::shell::schedule::timer::{self, AGENDA};
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::cell::Shared;
 use crate::shell::server::{clock, value};
-use crate::shell::state::tokens::Tokens;
 use crate::shell::state::{events, settings};
 use crate::shell::write;
 
 /// How many announcements are taken out of a queue at a time.
 const ANNOUNCE_MAX: u64 = 64;
 
+/// As many as so many microseconds bring may be made at once, at least one.
+const AT_ONCE_US: u64 = 10_000;
+
 /// The announcements that this server may make.
 static TOKENS: Shared<Tokens> = Shared::new(Tokens::new());
 
-/// In how many milliseconds an announcement may be made, where none may be now.
+/// The pace that is set.
+fn rate() -> Rate {
+    Rate {
+        per_s: settings::ANNOUNCE_PER_S_MAX.get(),
+        depth_us: AT_ONCE_US,
+    }
+}
+
+/// In how many milliseconds, at least one, an announcement may be made, where none may
+/// be now.
 fn next_token_ms() -> u64 {
-    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
-    TOKENS.with(|tokens| tokens.next_ms(per_s)).unwrap_or(1)
+    let now_us = clock::mono_us();
+    let ahead_us = TOKENS.with(|tokens| tokens.next_us(rate(), now_us));
+    ahead_us.unwrap_or(0).div_ceil(1000).max(1)
 }
 
 /// Takes at most `want` of the announcements that may be made now.
 fn take_tokens(want: u64) -> u64 {
-    let per_s = settings::ANNOUNCE_PER_S_MAX.get();
     TOKENS
-        .with(|tokens| tokens.take(want, per_s, clock::mono_us()))
+        .with(|tokens| tokens.take(want, rate(), clock::mono_us()))
         .unwrap_or(0)
 }
 

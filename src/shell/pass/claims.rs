@@ -1,14 +1,14 @@
 //! Claims for clients that wait for orders.
 
 use super::{Pass, sessions};
-use crate::engine::Queue;
 use crate::engine::effect::{Effect, Granted};
+use crate::engine::{Claimed, Queue};
 use crate::request::{Claim, Pick};
 use crate::shell::server::api::{Ctx, Mode, Name};
 use crate::shell::server::reply::Row;
 use crate::shell::server::{clock, counters, value};
 use crate::shell::state::settings;
-use crate::shell::state::waiters::{self, Reply, Want};
+use crate::shell::state::waiters::{self, Reply, Turn, Want};
 use crate::shell::write::{self, call_apply};
 use crate::words::time::Now;
 
@@ -26,7 +26,7 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         let Some(turn) = waiters::first(db, key) else {
             break;
         };
-        let Want::Claim { count } = turn.want else {
+        let Want::Claim { count, .. } = turn.want else {
             break;
         };
         let ask = Claim {
@@ -51,21 +51,17 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         let Some(granted) = granted.flatten() else {
             break;
         };
-        let Some((effect, claimed)) = granted else {
+        let Some((effect, mut claimed)) = granted else {
             return false;
         };
-        if !call_apply(ctx, name, &effect, claimed.announcements) {
+        let announcements = std::mem::take(&mut claimed.announcements);
+        if !call_apply(ctx, name, &effect, announcements) {
             return false;
         }
         // Looked up now: so a lease is never said to be longer than what is left of it.
         let now = clock::now();
         let rows = value::with_queue(ctx, name, Mode::Quiet, |queue| {
-            queue.note_late(&claimed.late_us);
-            if let (Some(client), Effect::Claim { grants, .. }) = (turn.session, &effect) {
-                let bind = |granted: &Granted<'_>| queue.bind(&now, &granted.id, client);
-                grants.iter().for_each(bind);
-            }
-            grant_rows(queue, &now, &effect, &claimed.picks)
+            hand_over(queue, &now, &turn, &effect, &claimed)
         })
         .unwrap_or_default();
         if let Some(client) = turn.session {
@@ -78,6 +74,30 @@ pub(super) fn serve(ctx: Ctx, pass: &Pass, db: i32, key: &[u8], name: Name<'_>) 
         }
     }
     true
+}
+
+/// Notes in the queue what follows from a grant that was made to a waiter, and says what
+/// the waiter is told.
+fn hand_over(
+    queue: &mut Queue,
+    now: &Now,
+    turn: &Turn,
+    effect: &Effect<'_>,
+    claimed: &Claimed,
+) -> Vec<Row> {
+    queue.note_late(now, &claimed.late_us);
+    if let (Some(client), Effect::Claim { grants, .. }) = (turn.session, effect) {
+        for Granted { id, fence, .. } in grants {
+            queue.bind(now, id, Some(*fence), client);
+        }
+    }
+    // Once for each call.
+    let noted = matches!(turn.want, Want::Claim { held_back, .. } if held_back);
+    if claimed.held_back && !noted {
+        queue.note_held_back();
+        counters::CLAIMS_HELD_BACK.add(1);
+    }
+    grant_rows(queue, now, effect, &claimed.picks)
 }
 
 /// What a waiter is told of a grant that was made to it. What runs when a claim is

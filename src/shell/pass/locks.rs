@@ -102,9 +102,13 @@ fn grant(ctx: Ctx, now: &Now, name: Name<'_>, id: &[u8], turn: &Turn, granted: G
     counters::WAITERS_SERVED.add(1);
     let answer = value::with_queue(ctx, name, Mode::Quiet, |queue| {
         if let Some(client) = turn.session {
-            queue.bind(&clock::now(), id, client);
+            let fence = match effect {
+                Effect::Lock { fence, .. } => Some(fence),
+                _ => None,
+            };
+            queue.bind(&clock::now(), id, fence, client);
         }
-        queue.note_lock_wait(now.mono_us.saturating_sub(turn.since_us));
+        queue.note_lock_wait(now, now.mono_us.saturating_sub(turn.since_us));
         // By a clock of now: never more than what is left.
         LeaseAnswer::of(outcome, queue.view(&clock::now(), id).as_ref())
     });
@@ -125,13 +129,14 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
         reentrant,
         max_ms,
         fp,
+        must_exist,
         ..
     } = &turn.want
     else {
         return None;
     };
     let decide = |queue: &Queue| {
-        if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref()) {
+        if let Some(outcome) = queue.lock_waiter_outcome(now, id, fp.as_deref(), *must_exist) {
             return Ok(Look::Told(LeaseAnswer::of(
                 outcome,
                 queue.view(now, id).as_ref(),
@@ -146,6 +151,7 @@ fn look(ctx: Ctx, now: &Now, name: Name<'_>, id: &Arc<[u8]>, turn: &Turn) -> Opt
             fp: fp.as_deref(),
             block_ms: None,
             session: turn.session.is_some(),
+            must_exist: *must_exist,
         };
         let decision = write::decide(*now, &settings::defaults(), |env| {
             queue.decide_lock(env, &ask, false)

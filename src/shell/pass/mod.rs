@@ -224,6 +224,7 @@ fn walk(ctx: Ctx, pass: &Pass) {
                 value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
                     if again {
                         queue.announce_again();
+                        queue.refill_brake();
                     }
                     timer::register(db, &key, queue, &pass.now);
                 });
@@ -268,6 +269,7 @@ fn look_after(ctx: Ctx, pass: &Pass, db: i32, key: &Arc<[u8]>) -> Option<u64> {
         value::with_queue(ctx, name, Mode::Quiet, |queue| {
             queue.set_armed(NEVER);
             queue.advance(&pass.now, &mut || pass.more());
+            queue.take_stock(&pass.now);
             queue.take_lapsed()
         })
     };
@@ -331,8 +333,8 @@ fn next_look(
             .next_wake(&pass.now, duty)
             .map_or(NEVER, |wake| wake.0)
             .min(progress.held_until.unwrap_or(NEVER));
-        if waiting && queue.claimable(&pass.now, &defaults) {
-            wake = 0;
+        if waiting && let Some(serve) = queue.claim_wake(&pass.now, &defaults) {
+            wake = wake.min(serve.0);
         }
         if pass.primary {
             wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
@@ -343,6 +345,8 @@ fn next_look(
         if wake <= now_ms {
             wake = pass.in_ms(pass.retry_ms(progress.refused));
         }
+        let stock = queue.stock_wake(&pass.now, duty);
+        wake = wake.min(stock.map_or(NEVER, |wake| wake.0));
         wake = wake.min(compact(pass, queue));
         queue.set_armed(wake);
         (wake, queue.announce_backlog(&pass.now))

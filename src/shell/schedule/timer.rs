@@ -150,26 +150,18 @@ pub(crate) fn share(db: i32) -> usize {
     AGENDA.with(|agenda| agenda.share(db)).unwrap_or(0)
 }
 
-/// Calls `each` for at most `max` queues with their database and key.
-pub(crate) fn each_queue(max: usize, mut each: impl FnMut(i32, &[u8])) {
-    let mut last = None;
-    for _ in 0..max {
-        let Some(next) = AGENDA.with(|agenda| agenda.next_after(last)).flatten() else {
-            return;
-        };
-        let (cursor, key) = next;
-        each(cursor.0, &key);
-        last = Some(cursor);
-    }
+/// When those who wait for orders of a queue can be served, if anybody does.
+fn claim_wake(db: i32, key: &[u8], queue: &Queue, now: &Now) -> u64 {
+    let is_awaited = waiters::waiting(db, key);
+    let wake = is_awaited.then(|| queue.claim_wake(now, &settings::defaults()));
+    wake.flatten().map_or(NEVER, |wake| wake.0)
 }
 
 /// A queue was changed: files it if it has to be looked at earlier than it is
 /// filed for. O(1) where it has not, O(log queues) else.
 pub(crate) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     let mut wake = queue.take_hint();
-    if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
-        wake = 0;
-    }
+    wake = wake.min(claim_wake(db, key, queue, now));
     wake = wake.min(waiters::lock_wake(db, key).unwrap_or(NEVER));
     // Where a pass comes before that anyway nobody need ask.
     let compact_at = now.wall_ms().0.saturating_add(COMPACT_AFTER_MS);
@@ -186,11 +178,12 @@ pub(crate) fn touch(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
 /// A queue came to this name: files it.
 pub(crate) fn register(db: i32, key: &[u8], queue: &mut Queue, now: &Now) {
     queue.take_hint();
+    queue.take_stock(now);
     let mut wake = queue.next_wake(now, Duty::All).map_or(NEVER, |wake| wake.0);
-    if waiters::waiting(db, key) && queue.claimable(now, &settings::defaults()) {
-        wake = 0;
-    }
+    wake = wake.min(claim_wake(db, key, queue, now));
     let overdue = wake <= now.wall_ms().0;
+    let stock = queue.stock_wake(now, Duty::All);
+    wake = wake.min(stock.map_or(NEVER, |wake| wake.0));
     if queue.is_sparse() {
         wake = wake.min(now.wall_ms().0.saturating_add(COMPACT_AFTER_MS));
     }

@@ -90,6 +90,8 @@ pub(crate) static LOCK_ACQUIRED: Counter = Counter::new();
 pub(crate) static LOCK_BUSY: Counter = Counter::new();
 /// Leases ended because the connection of their holder closed.
 pub(crate) static DISCONNECT_RELEASED: Counter = Counter::new();
+/// CLAIMs that a brake has kept orders back from.
+pub(crate) static CLAIMS_HELD_BACK: Counter = Counter::new();
 /// Writes refused because their fence or rev was an old one.
 pub(crate) static STALE: Counter = Counter::new();
 

@@ -6,6 +6,8 @@
 //! | `value` | the value under a key: looked at, stored, lent |
 //! | `reply` | the shapes of answers |
 //! | `clock`, `cell`, `counters` | the two clocks, state under the server's lock, counters |
+//! | `gauges` | the counts and times of all queues together |
+//! | `resets` | CONFIG RESETSTAT, noticed |
 //! | `buffer` | a buffer that is used again |
 //! | `reaper` | the thread on which memory is given back |
 
@@ -14,6 +16,8 @@ pub(crate) mod buffer;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod gauges;
 pub(crate) mod reaper;
 pub(crate) mod reply;
+pub(crate) mod resets;
 pub(crate) mod value;

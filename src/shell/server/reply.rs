@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::engine::effect::LeaseKind;
 use crate::engine::{OrderView, Outcome, ScanRow, StatValue, Stats};
 use crate::error::Error;
-use crate::shell::server::api::{Ctx, flag};
+use crate::shell::server::api::{Ctx, Word, flag};
 use crate::words::state::State;
 use crate::words::time::{Now, WallMs};
 
@@ -51,6 +51,43 @@ fn bytes_or_null(ctx: Ctx, bytes: Option<&[u8]>) {
     }
 }
 
+/// A word for each of these.
+macro_rules! words {
+    ($all:expr, $($number:literal)*) => {
+        [$(Word::new($all[$number].word())),*]
+    };
+}
+
+/// The words of the outcomes.
+static OUTCOMES: [Word; Outcome::ALL.len()] = words![Outcome::ALL, 0 1 2 3 4 5 6 7 8 9 10 11 12];
+
+/// The words of the states.
+static STATES: [Word; State::ALL.len()] = words![State::ALL, 0 1 2 3 4 5 6 7];
+
+/// Asks the server for the replies that these words are: once, where calls of other
+/// commands are safe.
+pub(crate) fn prepare(ctx: Ctx) {
+    for word in OUTCOMES.iter().chain(&STATES) {
+        word.prepare(ctx);
+    }
+}
+
+/// The word of an outcome.
+fn outcome_word(ctx: Ctx, outcome: Outcome) {
+    match OUTCOMES.get(outcome as usize) {
+        Some(word) => ctx.reply_word(word),
+        None => ctx.reply_bytes(outcome.word().as_bytes()),
+    }
+}
+
+/// The word of a state.
+fn state_word(ctx: Ctx, state: State) {
+    match STATES.get(state as usize) {
+        Some(word) => ctx.reply_word(word),
+        None => ctx.reply_bytes(state.word().as_bytes()),
+    }
+}
+
 /// An error line.
 pub(crate) fn error(ctx: Ctx, error: &Error) {
     // The texts are one line of printable ASCII; a NUL can not be in one.
@@ -72,13 +109,9 @@ pub(crate) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderV
         }
     };
     name("outcome");
-    ctx.reply_bytes(outcome.word().as_bytes());
+    outcome_word(ctx, outcome);
     name("state");
-    ctx.reply_bytes(
-        view.map_or(State::Missing, |view| view.state)
-            .word()
-            .as_bytes(),
-    );
+    state_word(ctx, view.map_or(State::Missing, |view| view.state));
     name("status");
     bytes_or_null(ctx, view.map(|view| view.status));
     name("deadline");
@@ -88,7 +121,7 @@ pub(crate) fn order(ctx: Ctx, outcome: Outcome, was: State, view: Option<&OrderV
     name("lease_ms");
     ctx.reply_int(view.and_then(|view| view.lease_ms).map_or(-2, int));
     name("was");
-    ctx.reply_bytes(was.word().as_bytes());
+    state_word(ctx, was);
     name("result");
     bytes_or_null(ctx, view.and_then(|view| view.result));
 }
@@ -172,7 +205,7 @@ pub(crate) fn lease_answer(ctx: Ctx, answer: &LeaseAnswer) {
         }
     };
     name("outcome");
-    ctx.reply_bytes(answer.outcome.word().as_bytes());
+    outcome_word(ctx, answer.outcome);
     name("fence");
     ctx.reply_int(int(answer.fence));
     name("lease_ms");
@@ -180,7 +213,7 @@ pub(crate) fn lease_answer(ctx: Ctx, answer: &LeaseAnswer) {
     name("holds");
     ctx.reply_int(i64::from(answer.holds));
     name("state");
-    ctx.reply_bytes(answer.state.word().as_bytes());
+    state_word(ctx, answer.state);
     name("status");
     bytes_or_null(ctx, answer.status.as_deref());
     name("result");
@@ -230,7 +263,7 @@ pub(crate) fn rows(ctx: Ctx, rows: &[Row]) {
 pub(crate) fn outcomes(ctx: Ctx, outcomes: &[Outcome]) {
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
-        ctx.reply_bytes(outcome.word().as_bytes());
+        outcome_word(ctx, *outcome);
     }
 }
 
@@ -241,7 +274,7 @@ pub(crate) fn map(ctx: Ctx, view: &OrderView<'_>) {
     name("id");
     ctx.reply_bytes(view.id);
     name("state");
-    name(view.state.word());
+    state_word(ctx, view.state);
     name("status");
     ctx.reply_bytes(view.status);
     name("deadline");
@@ -273,7 +306,7 @@ pub(crate) fn map(ctx: Ctx, view: &OrderView<'_>) {
     name("result");
     bytes_or_null(ctx, view.result);
     name("error");
-    bytes_or_null(ctx, view.error);
+    bytes_or_null(ctx, view.reason().as_deref());
     name("finished_at");
     moment(ctx, view.finished_at);
     name("finished_deadline");
@@ -294,18 +327,21 @@ pub(crate) fn next(ctx: Ctx, orders: &[(Vec<u8>, WallMs)]) {
     }
 }
 
-/// `[cursor, [[id, state, status, deadline] …]]` of SCAN; the cursor as text, as
+/// `[cursor, [[id, state, status, deadline, owner, attempt, error] …]]` of SCAN; the cursor as text, as
 /// the server's own SCAN has it.
 pub(crate) fn scan(ctx: Ctx, cursor: u64, rows: &[ScanRow]) {
     ctx.reply_array(2);
     ctx.reply_bytes(cursor.to_string().as_bytes());
     ctx.reply_array(rows.len());
     for row in rows {
-        ctx.reply_array(4);
+        ctx.reply_array(7);
         ctx.reply_bytes(&row.id);
-        ctx.reply_bytes(row.state.word().as_bytes());
+        state_word(ctx, row.state);
         ctx.reply_bytes(&row.status);
         moment(ctx, row.deadline);
+        bytes_or_null(ctx, row.owner.as_deref());
+        ctx.reply_int(i64::from(row.attempt));
+        bytes_or_null(ctx, row.error.as_deref());
     }
 }
 
@@ -333,9 +369,26 @@ pub(crate) fn settings(ctx: Ctx, settings: &[(&'static str, Vec<u8>)]) {
     }
 }
 
-/// `[done, left]` of REQUEUE and PURGE.
+/// `[done, left]` of REQUEUE, RELEASE and PURGE.
 pub(crate) fn swept(ctx: Ctx, done: u64, left: u64) {
     ctx.reply_array(2);
     ctx.reply_int(int(done));
     ctx.reply_int(int(left));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OUTCOMES, STATES};
+    use crate::engine::Outcome;
+    use crate::words::state::State;
+
+    #[test]
+    fn every_word_is_at_the_number_of_its_outcome_or_state() {
+        for outcome in Outcome::ALL {
+            assert_eq!(OUTCOMES[outcome as usize].text(), outcome.word());
+        }
+        for state in State::ALL {
+            assert_eq!(STATES[state as usize].text(), state.word());
+        }
+    }
 }

@@ -8,6 +8,7 @@ use redis_module::raw;
 
 use crate::engine::Queue;
 use crate::shell::server::api::{Ctx, Key, Mode, Name, OK, api};
+use crate::shell::server::gauges::{self, Watch};
 
 /// The server's name for our type, once it is registered.
 static KIND: AtomicPtr<raw::RedisModuleType> = AtomicPtr::new(std::ptr::null_mut());
@@ -66,7 +67,9 @@ pub(crate) fn put(key: &mut Key, queue: Queue) -> bool {
     let Some(call) = api!(RedisModule_ModuleTypeSetValue) else {
         return false;
     };
-    let value = Box::into_raw(Box::new(queue));
+    let mut queue = Box::new(queue);
+    gauges::add(&mut queue);
+    let value = Box::into_raw(queue);
     // SAFETY: the key is open for writing; the value is a box of our type, which
     // the server owns from here on.
     let done = unsafe { call(key.as_ptr(), kind_of_queues(), value.cast()) };
@@ -74,7 +77,8 @@ pub(crate) fn put(key: &mut Key, queue: Queue) -> bool {
         return true;
     }
     // SAFETY: not taken over, so still ours.
-    drop(unsafe { Box::from_raw(value) });
+    let queue = unsafe { Box::from_raw(value) };
+    gauges::remove(&queue);
     false
 }
 
@@ -88,7 +92,7 @@ pub(crate) fn with_queue<R>(
 ) -> Option<R> {
     let mut key = Key::open(ctx, name, mode);
     match look(&mut key) {
-        Found::Queue(queue) => Some(body(queue)),
+        Found::Queue(queue) => Some(body(&mut Watch::of(queue))),
         Found::Missing | Found::Other => None,
     }
 }

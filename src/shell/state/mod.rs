@@ -5,14 +5,11 @@
 //! | `settings` | `orderwheel.*` in CONFIG |
 //! | `fences` | the number generator |
 //! | `waiters` | clients that wait in CLAIM … BLOCK and LOCK … BLOCK |
+//! | `sessions` | which clients have leases that end with their connection |
 //! | `events` | keyspace events, and whether anybody can hear them |
-//! | `tokens` | the pace of announcements |
-//! | `metrics` | what queues have counted that are gone |
 
 pub(crate) mod events;
 pub(crate) mod fences;
-pub(crate) mod metrics;
 pub(crate) mod sessions;
 pub(crate) mod settings;
-pub(crate) mod tokens;
 pub(crate) mod waiters;

@@ -89,7 +89,7 @@ pub(crate) static LEASE_MS_MAX: Number = Number::new(c"lease-ms-max", 86_400_000
 static APPLY_FROM_CLIENTS: AtomicI64 = AtomicI64::new(0);
 
 /// The defaults of the queues' settings, in the order of [`Setting::ALL`].
-static OF_QUEUES: [Number; 8] = [
+static OF_QUEUES: [Number; 9] = [
     Number::of_queue(c"lease-ms", Setting::LeaseMs),
     Number::of_queue(c"lock-ms-max", Setting::LockMsMax),
     Number::of_queue(c"max-attempts", Setting::MaxAttempts),
@@ -98,6 +98,7 @@ static OF_QUEUES: [Number; 8] = [
     Number::of_queue(c"keep-ms", Setting::KeepMs),
     Number::of_queue(c"max-leased", Setting::MaxLeased),
     Number::of_queue(c"dead-max", Setting::DeadMax),
+    Number::of_queue(c"claims-per-s-max", Setting::ClaimsPerSMax),
 ];
 
 /// The server's own settings.
@@ -234,7 +235,7 @@ unsafe extern "C" fn set_number(
     guarded((), || {
         DEFAULTS.with(|kept| *kept = None);
     });
-    // With a larger `max-leased` there is room for those who wait.
+    // With a larger `max-leased` or `claims-per-s-max` there is room for those who wait.
     guarded((), || {
         if let Some(changed) = CHANGED.get() {
             changed();

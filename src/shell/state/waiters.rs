@@ -43,6 +43,8 @@ pub(crate) enum Want {
     Claim {
         /// How many at most.
         count: u32,
+        /// It waits because the queue is braked, and is counted as such.
+        held_back: bool,
     },
     /// The lock of one order.
     Lock {
@@ -54,6 +56,8 @@ pub(crate) enum Want {
         max_ms: Option<u64>,
         /// As in [`Lock`].
         fp: Option<Arc<[u8]>>,
+        /// As in [`Lock`].
+        must_exist: bool,
     },
 }
 
@@ -369,6 +373,7 @@ impl Want {
             reentrant: ask.reentrant,
             max_ms: ask.max_ms,
             fp: ask.fp.map(Into::into),
+            must_exist: ask.must_exist,
         }
     }
 }

@@ -39,7 +39,7 @@ fn scan_all(c: &mut Client, queue: &str, filters: &[&str]) -> BTreeMap<Vec<u8>, 
         command.extend_from_slice(filters);
         let reply = c.run(&command);
         for row in reply.items()[1].items() {
-            assert_eq!(row.items().len(), 4, "id, state, status, deadline: {row:?}");
+            assert_eq!(row.items().len(), 7, "as the page says: {row:?}");
             found.insert(row.items()[0].bytes().to_vec(), row.items()[1].text());
         }
         cursor = match &reply.items()[0] {

@@ -204,6 +204,9 @@ fn stats_count_what_is_there_and_what_was_done() {
         "keep-ms",
         "max-leased",
         "dead-max",
+        "claims-per-s-max",
+        "claims_held_back_total",
+        "claim_limit_wait_ms",
     ] {
         assert!(
             names.iter().any(|n| n == name),

@@ -7,7 +7,7 @@ use crate::support::states::expect_healthy;
 use crate::support::{Client, Options, SOON, Server, Value, argv, cmd, wait_until, wire};
 
 /// A queue's settings, in the order they are listed.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "lease-ms",
     "lock-ms-max",
     "max-attempts",
@@ -16,6 +16,7 @@ const SETTINGS: [&str; 9] = [
     "keep-ms",
     "max-leased",
     "dead-max",
+    "claims-per-s-max",
     "transitions",
 ];
 
@@ -36,7 +37,7 @@ fn a_queue_goes_by_the_servers_settings_until_it_has_its_own() {
     let server = Server::plain();
     let mut c = server.client();
     let before = settings(&mut c, "q");
-    for name in &SETTINGS[..8] {
+    for name in &SETTINGS[..9] {
         assert_eq!(
             before[*name],
             c.config_get(&format!("orderwheel.{name}")),
@@ -100,7 +101,7 @@ fn a_queue_goes_by_the_servers_settings_until_it_has_its_own() {
     // Names and actions in any case of letters; RESP3 answers a map.
     let mut third = server.client3();
     assert!(
-        matches!(cmd!(third, "ORDER.CONFIG", "q", "get"), Value::Map(pairs) if pairs.len() == 9)
+        matches!(cmd!(third, "ORDER.CONFIG", "q", "get"), Value::Map(pairs) if pairs.len() == 10)
     );
 }
 
@@ -118,6 +119,7 @@ fn settings_survive_everything_an_order_does() {
         ("keep-ms", "16"),
         ("max-leased", "17"),
         ("dead-max", "0"),
+        ("claims-per-s-max", "18"),
         ("transitions", "unpaid>paid unpaid>closed >unpaid"),
     ];
     for (name, value) in own {

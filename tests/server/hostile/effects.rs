@@ -120,7 +120,8 @@ pub(super) fn effects(version: u64, now: u64) -> Vec<(&'static str, Vec<Form>)> 
             after(vec![
                 claimed(),
                 untried(dead(on(4, fence + 3)).raw(&[0]), 0),
-                Form::of(10).number(fence + 4).number(1).bytes(b"x"),
+                // Version 2 says which tries count on.
+                untried(Form::of(10).number(fence + 4).number(1).bytes(b"x"), 0),
             ]),
         ),
         (

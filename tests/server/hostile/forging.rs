@@ -11,7 +11,7 @@ use crate::support::{Client, cmd};
 const DEADLINE_MAX: u64 = 253_402_300_799_999;
 
 /// The settings that are numbers, and their limits.
-const SETTINGS: [(&str, u64, u64); 8] = [
+const SETTINGS: [(&str, u64, u64); 9] = [
     ("lease-ms", 1, 31_536_000_000),
     ("lock-ms-max", 1, 31_536_000_000),
     ("max-attempts", 0, 1_000_000_000),
@@ -20,6 +20,7 @@ const SETTINGS: [(&str, u64, u64); 8] = [
     ("keep-ms", 0, 315_360_000_000),
     ("max-leased", 0, 1_000_000_000),
     ("dead-max", 0, 100_000_000),
+    ("claims-per-s-max", 0, 1_000_000),
 ];
 
 /// What numbers are replaced by: the limits of any of them, and what is beside them.

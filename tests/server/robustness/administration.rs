@@ -120,6 +120,7 @@ fn every_setting_holds_at_its_limits_and_refuses_what_is_beyond() {
         ("keep-ms", 0, 10 * year),
         ("max-leased", 0, 1_000_000_000),
         ("dead-max", 0, 100_000_000),
+        ("claims-per-s-max", 0, 1_000_000),
     ] {
         let name = format!("orderwheel.{name}");
         let default = c.config_get(&name);

@@ -1,8 +1,8 @@
 //! A clock that a test can set while a server runs.
 //!
 //! The server sees its clock through a small library that is built here and loaded
-//! before the others; it adds a number from a file to the wall clock and leaves the
-//! monotonic clock alone.
+//! before the others; it adds a number from a file to the wall clock, or has it stand
+//! still, and leaves the monotonic clock alone.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -24,19 +24,20 @@ const SHIM: &str = r#"
 #include <time.h>
 #include <unistd.h>
 
-/* Microseconds to add to the wall clock. */
+/* Microseconds to add to the wall clock; where it stands still, 0: it goes. */
 static volatile int64_t *ahead;
 
 __attribute__((constructor)) static void start(void) {
     const char *path = getenv("ORDERWHEEL_TEST_CLOCK");
     int file = path ? open(path, O_RDONLY) : -1;
     if (file < 0) return;
-    void *map = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
+    void *map = mmap(NULL, 2 * sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (map != MAP_FAILED) ahead = map;
 }
 
 static int64_t wall_us(void) {
+    if (ahead && ahead[1]) return ahead[1];
     struct timespec now;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 + (ahead ? *ahead : 0);
@@ -99,6 +100,18 @@ impl Clock {
         self.file
             .write_all_at(&(ms * 1000).to_ne_bytes(), 0)
             .expect("the file can be written");
+    }
+
+    /// Has it stand still at this moment, Unix microseconds.
+    pub(crate) fn stand_still(&self, us: u64) {
+        self.file
+            .write_all_at(&us.to_ne_bytes(), 8)
+            .expect("the file can be written");
+    }
+
+    /// Has it go on.
+    pub(crate) fn go_on(&self) {
+        self.stand_still(0);
     }
 
     /// Has a server go by it.

@@ -198,7 +198,7 @@ fn the_last_failed_try_is_dead_with_its_error_and_says_so() {
         let order = c.order("q", how);
         let error = match how {
             "nack" => "try 3",
-            "lapse" => "try 1",
+            "lapse" => "lease of me ended without a word",
             _ => "hopeless",
         };
         assert_eq!(

@@ -51,6 +51,7 @@ impl World {
                 status: None,
                 pattern: None,
                 count,
+                owner: None,
             };
             let (next, rows) = self.servers[active].queue.scan(&now, &ask, &|_| true);
             for row in rows {

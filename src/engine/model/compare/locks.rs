@@ -28,7 +28,9 @@ impl World {
     /// LOCK; `queued`: others wait for it.
     pub(in crate::engine::model) fn compare_lock(&mut self, n: u32, ask: &Lock<'_>, queued: bool) {
         let (now, active) = (self.now(), self.active);
-        let waiter = self.queue().lock_waiter_outcome(&now, ask.id, ask.fp);
+        let waiter = self
+            .queue()
+            .lock_waiter_outcome(&now, ask.id, ask.fp, ask.must_exist);
         let decided = self.ask(|queue, env| queue.decide_lock(env, ask, queued));
         let told = self.waiter_told(n, ask.fp);
         assert_eq!(waiter, told, "order {n}: one who waits");

@@ -1,5 +1,5 @@
 //! The core and the reference, one held against the other: each command by itself
-//! (`orders`, `claims`, `locks`, `queue`), an order as it is shown (`shown`), and
+//! (`orders`, `claims`, `locks`, `batches`, `queue`), an order as it is shown (`shown`), and
 //! everything there is (`all`).
 
 use super::world::World;
@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::words::state::State;
 
 mod all;
+mod batches;
 mod claims;
 mod locks;
 mod orders;

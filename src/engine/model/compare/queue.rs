@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::super::world::World;
 use crate::engine::decide::Env;
-use crate::engine::effect::Effect;
+use crate::engine::effect::{Effect, Requeued};
 use crate::engine::settings::Setting;
-use crate::request::{Configure, Pause, Purge};
+use crate::request::{Configure, Pause, Purge, Requeue};
 use crate::words::state::State;
 
 impl World {
@@ -14,6 +14,12 @@ impl World {
     pub(in crate::engine::model) fn compare_requeue(&mut self, count: usize) {
         let (now, active) = (self.now(), self.active);
         self.queue().advance(&now, &mut || true);
+        let ask = Requeue::Next(Purge {
+            state: State::Dead,
+            status: None,
+            pattern: None,
+            count: count as u32,
+        });
         let mut env = Env {
             now,
             numbers: &mut self.numbers,
@@ -21,7 +27,7 @@ impl World {
         };
         let swept = self.servers[active]
             .queue
-            .decide_requeue(&mut env, count)
+            .decide_requeue(&mut env, &ask, &|_| true)
             .unwrap();
         let dead = self.in_state(State::Dead);
         let done = dead.len().min(count);
@@ -31,13 +37,14 @@ impl World {
         );
         assert_eq!(swept.effect.is_some(), done > 0, "P12");
         let Some(effect) = swept.effect else { return };
-        let Effect::Requeue { rev, ids } = &effect else {
+        let Effect::Requeue { rev, orders } = &effect else {
             panic!("{effect:?}")
         };
-        assert_eq!(ids.len(), done);
+        assert_eq!(orders.len(), done);
         assert_eq!(*rev, self.next_rev_of_many());
         let mut seen = BTreeSet::new();
-        for id in ids {
+        for Requeued { id, attempt } in orders {
+            assert_eq!(*attempt, 0);
             let n = self.numbers_of[&**id];
             assert!(dead.contains(&n) && seen.insert(n), "requeued: {n}");
             self.requeued(n, *rev);
@@ -52,7 +59,7 @@ impl World {
         let matches = |id: &[u8]| ask.pattern.is_none() || id.contains(&b'1');
         self.queue().advance(&now, &mut || true);
         let swept = self.queue().decide_purge(&now, ask, &matches);
-        self.queue().purge_on(&swept);
+        self.queue().sweep_on(&swept);
         let takes = !matches!(ask.state, State::Leased | State::Reserved);
         let wanted = self.to_purge(ask, &matches);
         let in_state = self.in_state(ask.state).len() as u64;
@@ -93,14 +100,18 @@ impl World {
             numbers: &mut self.numbers,
             defaults: &self.defaults,
         };
-        let effect = self.servers[self.active].queue.decide_pause(&env, ask);
+        let queue = &self.servers[self.active].queue;
+        let Some(effect) = queue.decide_pause(&env, ask).1 else {
+            return;
+        };
         self.carry(&effect);
         self.paused(ask.ms);
     }
 
     /// RESUME.
     pub(in crate::engine::model) fn compare_resume(&mut self) {
-        let effect = self.queue().decide_resume();
+        let now = self.now();
+        let effect = self.queue().decide_resume(&now).1;
         assert_eq!(effect.is_some(), self.pause.is_some(), "P12");
         self.carry_all(effect.as_slice());
         self.pause = None;

@@ -50,6 +50,7 @@ impl World {
             max_ms,
             fp,
             block_ms: None,
+            must_exist: false,
             session: false,
         };
         self.compare_lock(n, &ask, queued);

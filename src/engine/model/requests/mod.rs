@@ -7,6 +7,7 @@
 use super::world::World;
 use crate::request::Guard;
 
+mod batches;
 mod claims;
 mod locks;
 mod orders;

@@ -10,7 +10,9 @@ use crate::engine::outcome::{Decision, Outcome};
 use crate::engine::testing::digest;
 use crate::engine::view::OrderView;
 use crate::error::Error;
-use crate::request::{Configure, Finish, Limits, Request, Schedule, Verb, parse};
+use crate::request::{
+    Ack, Configure, Fenced, Finish, Limits, Nack, Renew, Request, Requeue, Schedule, Verb, parse,
+};
 use crate::words::glob;
 use crate::words::state::State;
 
@@ -46,6 +48,12 @@ impl Bench {
         }
         let said: Vec<String> = requests.map(|request| self.ask(&request)).collect();
         said.join(", ")
+    }
+
+    /// What is checked before a batch on leases.
+    fn check_fenced(&self, orders: &[Fenced<'_>]) -> Result<(), Error> {
+        let ids = orders.iter().map(|order| order.id);
+        self.queue.check_numbers(ids, false)
     }
 
     /// Does one request.
@@ -124,6 +132,8 @@ impl Bench {
                         .push(granted.fence);
                 }
                 self.carry(&effect);
+                let count = claimed.picks.len() as u64;
+                self.queue.spend_claims(&now, &defaults, count);
                 return said.trim_end().to_owned();
             }
             Request::Get { id } => return self.get(id),
@@ -177,19 +187,31 @@ impl Bench {
                 return self.carry_all(&effects);
             }
             Request::Pause(ask) => {
-                let effect = self.queue.decide_pause(&env, ask);
-                return self.carry_all(&[effect]);
+                let (outcome, effect) = self.queue.decide_pause(&env, ask);
+                return self.hold(outcome, effect);
             }
             Request::Resume => {
-                let effects: Vec<Effect<'_>> = self.queue.decide_resume().into_iter().collect();
-                return self.carry_all(&effects);
+                let (outcome, effect) = self.queue.decide_resume(&now);
+                return self.hold(outcome, effect);
             }
-            Request::Requeue { count } => {
+            Request::Requeue(ask) => {
                 self.queue.advance(&now, &mut || true);
-                return match self.queue.decide_requeue(&mut env, *count as usize) {
-                    Ok(swept) => self.sweep(&swept),
+                let pattern = match ask {
+                    Requeue::Next(ask) => ask.pattern.unwrap_or(b"*"),
+                    Requeue::Ids(_) => b"*",
+                };
+                let matches = |id: &[u8]| glob::matches(pattern, id);
+                return match self.queue.decide_requeue(&mut env, ask, &matches) {
+                    Ok(swept) => {
+                        self.queue.sweep_on(&swept);
+                        self.sweep(&swept)
+                    }
                     Err(error) => error.to_string(),
                 };
+            }
+            Request::Release(ask) => {
+                let swept = self.queue.decide_release(&now, ask);
+                return self.sweep(&swept);
             }
             Request::Purge(ask) => {
                 self.queue.advance(&now, &mut || true);
@@ -197,14 +219,41 @@ impl Bench {
                 let swept = self
                     .queue
                     .decide_purge(&now, ask, &|id| glob::matches(pattern, id));
-                self.queue.purge_on(&swept);
+                self.queue.sweep_on(&swept);
                 return self.sweep(&swept);
             }
-            Request::Mack(_)
-            | Request::Mnack(_)
-            | Request::Mrenew(_)
-            | Request::Stats
-            | Request::Apply(_) => {
+            Request::Mack(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Ack(Ack {
+                        id: order.id,
+                        fence: order.fence,
+                        status: order.status.or(ask.each.status),
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Mnack(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Nack(Nack {
+                        id: order.id,
+                        fence: order.fence,
+                        ..ask.each.clone()
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Mrenew(ask) => {
+                let orders = ask.orders.iter().map(|order| {
+                    Request::Renew(Renew {
+                        id: order.id,
+                        fence: order.fence,
+                        ..ask.each
+                    })
+                });
+                return self.ask_each(self.check_fenced(&ask.orders), orders);
+            }
+            Request::Stats | Request::Apply(_) => {
                 panic!("not for stories: {request:?}")
             }
         };
@@ -274,9 +323,8 @@ impl Bench {
         let mut said = String::new();
         if let Some(effect) = &swept.effect {
             self.carry(effect);
-            let (Effect::Forget { ids } | Effect::Requeue { ids, .. }) = effect else {
-                panic!("{effect:?}")
-            };
+            let mut ids = Vec::new();
+            effect.each_id(&mut |id| ids.push(id));
             assert_eq!(ids.len() as u64, swept.done);
             for id in ids {
                 let _ = write!(said, "{} ", id.escape_ascii());

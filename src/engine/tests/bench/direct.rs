@@ -18,10 +18,13 @@ impl Bench {
                 self.queued = name == "waiting";
                 "done".into()
             }
-            // waiter ID, waiter ID FP: what one who waits for a lock is told.
-            "waiter" => {
+            // waiter ID, waiter ID FP: what one who waits for a lock is told; waiter-xx: of
+            // an order that is there.
+            "waiter" | "waiter-xx" => {
                 let fp = rest.get(1).map(|fp| fp.as_bytes());
-                let told = self.queue.lock_waiter_outcome(&now, &text(0), fp);
+                let told = self
+                    .queue
+                    .lock_waiter_outcome(&now, &text(0), fp, name == "waiter-xx");
                 told.map_or("waits", Outcome::word).into()
             }
             // lock-wake ID: when one who waits for a lock is looked at again.

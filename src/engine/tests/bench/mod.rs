@@ -9,6 +9,7 @@
 //! A new command needs an arm in `ask`; what there is no command for stands in `direct`,
 //! how an answer is written as a line in `said`.
 
+use crate::engine::Outcome;
 use std::collections::BTreeMap;
 
 use crate::codec;
@@ -108,6 +109,18 @@ impl Bench {
             assert!(self.replica.apply(&now, effect, &mut replicas_events));
         }
         assert_eq!(events, replicas_events);
+        for queue in [&mut self.queue, &mut self.replica] {
+            queue.take_times();
+        }
+    }
+
+    /// Carries out what was decided on a pause: as [`Bench::carry_all`], or the outcome.
+    fn hold(&mut self, outcome: Outcome, effect: Option<Effect<'_>>) -> String {
+        match (outcome, effect) {
+            (Outcome::Ok, effect) => self.carry_all(effect.as_slice()),
+            (outcome, None) => outcome.word().into(),
+            (outcome, Some(effect)) => panic!("{outcome:?}: {effect:?}"),
+        }
     }
 
     /// Carries effects out one after the other: `done`, or `-` if there are none.
@@ -182,7 +195,7 @@ impl Bench {
     /// Words of a command with the story's own spelled out: `''` nothing, `$a`
     /// the last fence of order a, `$a.1` its first, `@a` its rev, `T+5` the wall
     /// moment 5 ms into the story.
-    fn words(&self, line: &str) -> Vec<Vec<u8>> {
+    pub(super) fn words(&self, line: &str) -> Vec<Vec<u8>> {
         let word = |word: &str| {
             if word == "''" {
                 return Vec::new();

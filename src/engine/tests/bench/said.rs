@@ -8,7 +8,7 @@ use crate::words::time::WallMs;
 
 impl Bench {
     /// Where a wall moment lies in the story.
-    pub(super) fn at(wall: WallMs) -> String {
+    pub(in crate::engine::tests) fn at(wall: WallMs) -> String {
         format!("{:+}", wall.0 as i64 - START_MS as i64)
     }
 

@@ -1,6 +1,7 @@
 //! What a command comes to: with all its options in any order, and with none.
 
 use super::*;
+use crate::request::{Batch, Fenced, Timed};
 
 /// Calls `see` with every order of `items`.
 fn permutations<T: Clone>(items: &[T], see: &mut dyn FnMut(&[T])) {
@@ -188,10 +189,19 @@ fn options_come_in_any_order_and_any_case() {
         max_ms: Some(8),
         fp: Some(b"f"),
         block_ms: Some(9),
+        must_exist: true,
         session: true,
     });
     permutations(
-        &["Ex 7", "reEntrant", "max 8", "FP f", "BLOCK 9", "SESSION"],
+        &[
+            "Ex 7",
+            "reEntrant",
+            "max 8",
+            "FP f",
+            "BLOCK 9",
+            "SESSION",
+            "Xx",
+        ],
         &mut |order| {
             assert_eq!(
                 words(Verb::Lock, &format!("id me {}", order.join(" "))).as_ref(),
@@ -227,9 +237,10 @@ fn options_come_in_any_order_and_any_case() {
         status: Some(b"s"),
         pattern: Some(b"1*"),
         count: 20,
+        owner: Some(b"me"),
     });
     permutations(
-        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20"],
+        &["STATE DeAd", "STATUS s", "match 1*", "COUNT 20", "owner me"],
         &mut |order| {
             assert_eq!(
                 words(Verb::Scan, &format!("5 {}", order.join(" "))).as_ref(),
@@ -238,10 +249,168 @@ fn options_come_in_any_order_and_any_case() {
         },
     );
     assert_eq!(words(Verb::Next, "cOuNt 3"), Ok(Request::Next { count: 3 }));
-    assert_eq!(
-        words(Verb::Requeue, "cOuNt 3"),
-        Ok(Request::Requeue { count: 3 })
+    let full = Request::Requeue(Requeue::Next(Purge {
+        state: State::Retrying,
+        status: Some(b"s"),
+        pattern: Some(b"1*"),
+        count: 20,
+    }));
+    permutations(
+        &["STATE reTrying", "STATUS s", "match 1*", "COUNT 20"],
+        &mut |order| {
+            assert_eq!(words(Verb::Requeue, &order.join(" ")).as_ref(), Ok(&full));
+        },
     );
+    assert_eq!(
+        words(Verb::Requeue, "iD a COUNT 3"),
+        Ok(Request::Requeue(Requeue::Ids(vec![
+            &b"a"[..],
+            b"COUNT",
+            b"3"
+        ])))
+    );
+    let release = Release {
+        owner: b"me",
+        count: 3,
+    };
+    assert_eq!(
+        words(Verb::Release, "me cOuNt 3"),
+        Ok(Request::Release(release))
+    );
+}
+
+#[test]
+fn options_of_batches_come_in_any_order_and_any_case() {
+    let fenced = |id, fence, status| Fenced { id, fence, status };
+    let guard = Guard {
+        from: vec![b"a", b"b"],
+        ..Guard::default()
+    };
+    let (one, two) = (
+        Timed {
+            id: &b"x"[..],
+            when: When::In(5),
+            payload: Some(&b"p"[..]),
+        },
+        Timed {
+            id: &b"y"[..],
+            when: When::In(6),
+            payload: Some(&b"q"[..]),
+        },
+    );
+    let full = Request::Mschedule(Batch {
+        each: Schedule {
+            id: one.id,
+            when: one.when,
+            mode: Mode::Upsert,
+            only: Some(Direction::Earlier),
+            guard: guard.clone(),
+            status: Some(b"s"),
+            payload: one.payload,
+        },
+        orders: vec![one, two],
+    });
+    permutations(
+        &["uPsErT", "lt", "from a FROM b", "Status s"],
+        &mut |order| {
+            let text = format!("pX payloads 2 x 5 p y 6 q {}", order.join(" "));
+            assert_eq!(words(Verb::Mschedule, &text).as_ref(), Ok(&full));
+        },
+    );
+    let full = Request::Mfinish(Batch {
+        each: Finish {
+            id: b"",
+            strict: true,
+            create: true,
+            guard,
+            status: Some(b"s"),
+            result: None,
+            keep_ms: Some(9),
+        },
+        orders: vec![b"x", b"y"],
+    });
+    let options = ["STRICT", "create", "FROM a from b", "STATUS s", "keep 9"];
+    permutations(&options, &mut |order| {
+        let text = format!("2 x y {}", order.join(" "));
+        assert_eq!(words(Verb::Mfinish, &text).as_ref(), Ok(&full));
+    });
+    let full = Request::Mack(Batch {
+        each: Ack {
+            id: b"",
+            fence: 0,
+            from: vec![b"a", b"b"],
+            status: Some(b"s"),
+            result: None,
+            keep_ms: Some(0),
+        },
+        orders: vec![fenced(b"x", 7, None), fenced(b"y", 8, None)],
+    });
+    permutations(&["FROM a FROM b", "STATUS s", "KEEP 0"], &mut |order| {
+        let text = format!("2 x 7 y 8 {}", order.join(" "));
+        assert_eq!(words(Verb::Mack, &text).as_ref(), Ok(&full));
+    });
+    let full = Request::Mnack(Batch {
+        each: Nack {
+            id: b"",
+            fence: 0,
+            again: Again::Delay(0),
+            error: Some(b"e"),
+            untried: true,
+        },
+        orders: vec![fenced(b"x", 7, None), fenced(b"y", 8, None)],
+    });
+    permutations(&["DELAY 0", "ERROR e", "UNTRIED"], &mut |order| {
+        let text = format!("2 x 7 y 8 {}", order.join(" "));
+        assert_eq!(words(Verb::Mnack, &text).as_ref(), Ok(&full));
+    });
+    let full = Request::Mrenew(Batch {
+        each: Renew {
+            id: b"",
+            fence: 0,
+            lease_ms: 5000,
+            shorten: true,
+            session: true,
+        },
+        orders: vec![fenced(b"x", 7, None), fenced(b"y", 8, None)],
+    });
+    permutations(&["EX 5", "LT", "SESSION"], &mut |order| {
+        let text = format!("2 x 7 y 8 {}", order.join(" "));
+        assert_eq!(words(Verb::Mrenew, &text).as_ref(), Ok(&full));
+    });
+}
+
+#[test]
+fn bare_batches_have_the_defaults_of_single_commands() {
+    let Ok(Request::Mschedule(ask)) = words(Verb::Mschedule, "PX 1 id 5") else {
+        panic!("MSCHEDULE")
+    };
+    assert_eq!(ask.each, schedule_of("id PX 5"));
+    let Ok(Request::Mfinish(ask)) = words(Verb::Mfinish, "1 id") else {
+        panic!("MFINISH")
+    };
+    let single = Finish {
+        id: b"id",
+        ..ask.each
+    };
+    assert_eq!(words(Verb::Finish, "id"), Ok(Request::Finish(single)));
+    let Ok(Request::Mnack(ask)) = words(Verb::Mnack, "1 id 7") else {
+        panic!("MNACK")
+    };
+    let single = Nack {
+        id: b"id",
+        fence: 7,
+        ..ask.each
+    };
+    assert_eq!(words(Verb::Nack, "id 7"), Ok(Request::Nack(single)));
+    let Ok(Request::Mrenew(ask)) = words(Verb::Mrenew, "1 id 7 EX 1") else {
+        panic!("MRENEW")
+    };
+    let single = Renew {
+        id: b"id",
+        fence: 7,
+        ..ask.each
+    };
+    assert_eq!(words(Verb::Renew, "id 7 EX 1"), Ok(Request::Renew(single)));
 }
 
 #[test]
@@ -263,6 +432,7 @@ fn what_is_not_given_has_its_default() {
         status: None,
         pattern: None,
         count: 10,
+        owner: None,
     };
     assert_eq!(words(Verb::Scan, "0"), Ok(Request::Scan(scan)));
     let nack = Nack {
@@ -297,6 +467,7 @@ fn what_is_not_given_has_its_default() {
         max_ms: None,
         fp: None,
         block_ms: None,
+        must_exist: false,
         session: false,
     };
     assert_eq!(words(Verb::Lock, "id me PX 5"), Ok(Request::Lock(lock)));
@@ -315,8 +486,18 @@ fn what_is_not_given_has_its_default() {
         reason: b"",
     };
     assert_eq!(words(Verb::Pause, ""), Ok(Request::Pause(pause)));
-    let requeue = Request::Requeue { count: 1000 };
-    assert_eq!(words(Verb::Requeue, ""), Ok(requeue));
+    let requeue = Requeue::Next(Purge {
+        state: State::Dead,
+        status: None,
+        pattern: None,
+        count: 1000,
+    });
+    assert_eq!(words(Verb::Requeue, ""), Ok(Request::Requeue(requeue)));
+    let release = Release {
+        owner: b"me",
+        count: 1000,
+    };
+    assert_eq!(words(Verb::Release, "me"), Ok(Request::Release(release)));
     let purge = Purge {
         state: State::Finished,
         status: None,

@@ -1,6 +1,6 @@
 //! Tests of the grammar. What holds for all commands has a room of its own (numbers,
 //! lengths, options, what is asked for in full and in brief); what one command alone
-//! does stands in the room of its subject: orders, claims, locks, the queue.
+//! does stands in the room of its subject: orders, claims, locks, batches, the queue.
 //!
 //! A new command needs a line in the tables of `numbers`, `lengths` and `options`, its
 //! request in `full`, and a test in the room of its subject.
@@ -10,12 +10,13 @@ use crate::error::Excerpt;
 use crate::request::parse::arguments::unknown;
 use crate::request::{
     Ack, Again, Break, Claim, Configure, Direction, Finish, Guard, Lock, Mode, Nack, Pause, Pick,
-    Purge, Renew, Scan, Schedule, SetStatus, When,
+    Purge, Release, Renew, Requeue, Scan, Schedule, SetStatus, When,
 };
 use crate::testing::mix;
 use crate::words::state::State;
 use crate::words::time::{WALL_MS_MAX, WallMs};
 
+mod batches;
 mod claims;
 mod full;
 mod lengths;

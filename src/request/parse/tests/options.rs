@@ -26,6 +26,16 @@ fn options_that_exclude_each_other_do_so_in_either_order() {
         (Verb::Claim, "me", "ID x", "COUNT 1"),
         (Verb::Claim, "me", "ID x", "BLOCK 1"),
         (Verb::Claim, "me", "EX 1", "PX 1"),
+        (Verb::Mschedule, "PX 1 id 5", "NX", "XX"),
+        (Verb::Mschedule, "PX 1 id 5", "NX", "UPSERT"),
+        (Verb::Mschedule, "PX 1 id 5", "XX", "UPSERT"),
+        (Verb::Mschedule, "PX 1 id 5", "GT", "LT"),
+        (Verb::Mschedule, "PX 1 id 5", "NX", "GT"),
+        (Verb::Mschedule, "PX 1 id 5", "NX", "LT"),
+        (Verb::Mschedule, "PX 1 id 5", "NX", "FROM a"),
+        (Verb::Mnack, "1 id 7", "DELAY 1", "DEAD"),
+        (Verb::Mnack, "1 id 7", "UNTRIED", "DEAD"),
+        (Verb::Mrenew, "1 id 7", "EX 1", "PX 1"),
         (Verb::Nack, "id 7", "DELAY 1", "DEAD"),
         (Verb::Nack, "id 7", "UNTRIED", "DEAD"),
         (Verb::Renew, "id 7", "EX 1", "PX 1"),
@@ -73,6 +83,24 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         ),
         (Verb::Ack, "id 7", &["STATUS s", "RESULT r", "KEEP 1"]),
         (Verb::Mack, "1 id 7", &["STATUS s", "KEEP 1"]),
+        (Verb::Mack, "STATUSES 1 id 7 s", &["KEEP 1"]),
+        (
+            Verb::Mschedule,
+            "PX 1 id 5",
+            &["NX", "XX", "UPSERT", "GT", "LT", "STATUS s"],
+        ),
+        (
+            Verb::Mfinish,
+            "1 id",
+            &["STRICT", "CREATE", "STATUS s", "KEEP 1"],
+        ),
+        (
+            Verb::Mnack,
+            "1 id 7",
+            &["DELAY 1", "DEAD", "ERROR e", "UNTRIED"],
+        ),
+        (Verb::Mrenew, "1 id 7 LT", &["EX 1", "PX 1"]),
+        (Verb::Mrenew, "1 id 7 PX 5", &["LT", "SESSION"]),
         (
             Verb::Nack,
             "id 7",
@@ -84,10 +112,15 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Lock,
             "id me PX 5",
-            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1"],
+            &["REENTRANT", "MAX 5", "FP f", "BLOCK 1", "XX"],
         ),
         (Verb::Pause, "", &["PX 1", "REASON r"]),
-        (Verb::Requeue, "", &["COUNT 1"]),
+        (
+            Verb::Requeue,
+            "",
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+        ),
+        (Verb::Release, "me", &["COUNT 1"]),
         (
             Verb::Purge,
             "STATE dead",
@@ -97,7 +130,7 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (
             Verb::Scan,
             "0",
-            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1"],
+            &["STATE dead", "STATUS s", "MATCH m", "COUNT 1", "OWNER o"],
         ),
     ];
     for (verb, start, options) in rows {
@@ -141,6 +174,8 @@ fn every_option_but_from_is_given_once_and_has_its_value() {
         (Verb::Status, "id s FROM a FROM a"),
         (Verb::Ack, "id 7 FROM a FROM a"),
         (Verb::Mack, "1 id 7 FROM a FROM a"),
+        (Verb::Mschedule, "PX 1 id 5 FROM a FROM a"),
+        (Verb::Mfinish, "1 id FROM a FROM a"),
     ] {
         assert!(words(verb, text).is_ok(), "{text}");
     }
@@ -155,6 +190,10 @@ fn a_deadline_and_a_renewal_have_to_be_given() {
     assert_eq!(
         line(Verb::Renew, "id 7 LT LT"),
         "ERR syntax error, option LT given twice"
+    );
+    assert_eq!(
+        line(Verb::Mrenew, "1 id 7 LT SESSION"),
+        "ERR syntax error, one of EX, PX is required"
     );
     assert_eq!(
         line(Verb::Lock, "id me REENTRANT MAX 5"),
@@ -232,22 +271,47 @@ fn each_command_takes_its_own_options_only() {
         (Verb::Claim, "me", &["EX", "PX", "COUNT", "BLOCK", "ID"]),
         (Verb::Ack, "id 7", &["FROM", "STATUS", "RESULT", "KEEP"]),
         (Verb::Mack, "1 id 7", &["FROM", "STATUS", "KEEP"]),
+        (
+            Verb::Mschedule,
+            "PX 1 id 5",
+            &["NX", "XX", "UPSERT", "GT", "LT", "FROM", "STATUS"],
+        ),
+        (
+            Verb::Mfinish,
+            "1 id",
+            &["STRICT", "CREATE", "FROM", "STATUS", "KEEP"],
+        ),
+        (
+            Verb::Mnack,
+            "1 id 7",
+            &["DELAY", "DEAD", "UNTRIED", "ERROR"],
+        ),
+        (Verb::Mrenew, "1 id 7", &["EX", "PX", "LT"]),
         (Verb::Nack, "id 7", &["DELAY", "DEAD", "UNTRIED", "ERROR"]),
         (Verb::Renew, "id 7", &["EX", "PX", "LT"]),
         (
             Verb::Lock,
             "id me",
-            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK"],
+            &["EX", "PX", "REENTRANT", "MAX", "FP", "BLOCK", "XX"],
         ),
         (Verb::Pause, "", &["PX", "REASON"]),
-        (Verb::Requeue, "", &["COUNT"]),
+        (
+            Verb::Requeue,
+            "COUNT 5",
+            &["STATE", "STATUS", "MATCH", "COUNT", "ID"],
+        ),
+        (Verb::Release, "me", &["COUNT"]),
         (
             Verb::Purge,
             "STATE dead",
             &["STATE", "STATUS", "MATCH", "COUNT"],
         ),
         (Verb::Next, "", &["COUNT"]),
-        (Verb::Scan, "0", &["STATE", "STATUS", "MATCH", "COUNT"]),
+        (
+            Verb::Scan,
+            "0",
+            &["STATE", "STATUS", "MATCH", "COUNT", "OWNER"],
+        ),
     ];
     for (verb, start, own) in rows {
         for word in all {

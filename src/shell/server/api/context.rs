@@ -55,17 +55,17 @@ impl Ctx {
         api!(RedisModule_GetClientId).map_or(0, |call| unsafe { call(self.raw) })
     }
 
-    /// Replicates `ORDER.APPLY name 1 blob` to replicas and AOF.
-    pub(crate) fn replicate_apply(self, name: Name<'_>, version: &CStr, blob: &[u8]) {
+    /// Replicates `ORDER.APPLY name version blob` to replicas and AOF.
+    pub(crate) fn replicate_apply(self, name: Name<'_>, version: Name<'_>, blob: &[u8]) {
         let Some(call) = api!(RedisModule_Replicate) else {
             return;
         };
-        // SAFETY: the format names a string, a C string and a buffer with its length.
+        // SAFETY: the format names two strings and a buffer with its length.
         unsafe {
             call(
                 self.raw,
                 c"ORDER.APPLY".as_ptr(),
-                c"scb".as_ptr(),
+                c"ssb".as_ptr(),
                 name.as_ptr(),
                 version.as_ptr(),
                 blob.as_ptr().cast::<c_char>(),
@@ -82,11 +82,11 @@ impl Ctx {
         }
     }
 
-    /// Calls `ORDER.APPLY name 1 blob` as a write that replicates, with every
+    /// Calls `ORDER.APPLY name version blob` as a write that replicates, with every
     /// check the server makes for a script's write (role, slot, cluster state,
     /// min-replicas, disk errors). Returns whether it was carried out. Runs
     /// other code.
-    pub(crate) fn call_apply(self, name: Name<'_>, version: &CStr, blob: &[u8]) -> bool {
+    pub(crate) fn call_apply(self, name: Name<'_>, version: Name<'_>, blob: &[u8]) -> bool {
         let Some(call) = api!(RedisModule_Call) else {
             return false;
         };
@@ -95,7 +95,7 @@ impl Ctx {
             call(
                 self.raw,
                 c"ORDER.APPLY".as_ptr(),
-                c"!SEscb".as_ptr(),
+                c"!SEssb".as_ptr(),
                 name.as_ptr(),
                 version.as_ptr(),
                 blob.as_ptr().cast::<c_char>(),
@@ -143,6 +143,36 @@ impl Ctx {
         // SAFETY: freed once.
         unsafe { free(reply) };
         (1..=1024).contains(&count).then_some(count)
+    }
+
+    /// Four counters of the server that only grow until CONFIG RESETSTAT. `None` if it
+    /// does not say. Builds a section of INFO.
+    pub(crate) fn server_counters(self) -> Option<[u64; 4]> {
+        const FIELDS: [&CStr; 4] = [
+            c"total_commands_processed",
+            c"total_connections_received",
+            c"total_net_input_bytes",
+            c"keyspace_hits",
+        ];
+        let read = api!(RedisModule_GetServerInfo)?;
+        let field = api!(RedisModule_ServerInfoGetFieldUnsigned)?;
+        let free = api!(RedisModule_FreeServerInfo)?;
+        // SAFETY: the name of a section, a C string.
+        let info = unsafe { read(self.raw, c"stats".as_ptr()) };
+        if info.is_null() {
+            return None;
+        }
+        let mut failed = 0;
+        let counters = FIELDS.map(|name| {
+            let mut error = 0;
+            // SAFETY: what was just given to us; a C string; room for the error.
+            let value = unsafe { field(info, name.as_ptr(), &raw mut error) };
+            failed |= error;
+            value
+        });
+        // SAFETY: freed once.
+        unsafe { free(self.raw, info) };
+        (failed == 0).then_some(counters)
     }
 
     /// Raises a keyspace event of the module class for any key name. Runs other

@@ -23,10 +23,12 @@ mod context;
 mod key;
 mod log;
 mod text;
+mod word;
 
 pub(crate) use blocked::{Blocked, BlockedCalls};
 pub(crate) use call::{ERR, OK, api, flag, guarded, is_valkey, replication_is_paused};
 pub(crate) use context::{Ctx, Detached};
 pub(crate) use key::{Key, Mode};
 pub(crate) use log::{Level, install_panic_hook, log, log_once_a_second, log_text};
-pub(crate) use text::{Name, Text};
+pub(crate) use text::{Kept, Name, Text};
+pub(crate) use word::Word;

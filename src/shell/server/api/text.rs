@@ -1,7 +1,10 @@
 //! Strings of the server: lent to us, or our own.
 
+use std::ffi::CStr;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
@@ -70,6 +73,41 @@ impl Text {
     pub(crate) const fn name(&self) -> Name<'_> {
         // SAFETY: the string lives as long as `self`.
         unsafe { Name::new(self.raw) }
+    }
+}
+
+/// A string of the server that is made when it is first used and kept for ever.
+pub(crate) struct Kept {
+    /// Its bytes.
+    bytes: &'static CStr,
+    /// The string; null before its first use.
+    raw: AtomicPtr<raw::RedisModuleString>,
+}
+
+impl Kept {
+    /// A string of these bytes.
+    pub(crate) const fn new(bytes: &'static CStr) -> Self {
+        Self {
+            bytes,
+            raw: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) const fn text(&self) -> &'static CStr {
+        self.bytes
+    }
+
+    /// Lends it. `None` only where the server lacks the call. Under the server's lock.
+    pub(crate) fn name(&self) -> Option<Name<'static>> {
+        let mut raw = self.raw.load(Ordering::Relaxed);
+        if raw.is_null() {
+            let made = ManuallyDrop::new(Text::new(self.bytes.to_bytes())?);
+            raw = made.raw;
+            self.raw.store(raw, Ordering::Relaxed);
+        }
+        // SAFETY: made above and never freed.
+        Some(unsafe { Name::new(raw) })
     }
 }
 

@@ -11,7 +11,7 @@ use redis_module::raw;
 
 use super::arguments::{Arg, Kind};
 use super::table::COMMANDS;
-use crate::request::{Verb, key_and_arity};
+use crate::request::key_and_arity;
 use crate::shell::server::api::{Ctx, Level, OK, api, log};
 
 /// The arguments as the server wants them; owns what the pointers lead to.
@@ -84,14 +84,6 @@ fn build(args: &[Arg]) -> Built {
     }
 }
 
-/// The version in which a command was first released.
-const fn since(verb: Verb) -> &'static CStr {
-    match verb {
-        Verb::Release => c"0.2.0",
-        _ => c"0.1.0",
-    }
-}
-
 /// Tells the server about every command.
 pub(crate) fn register(ctx: Ctx) {
     let (Some(get), Some(set)) = (
@@ -121,7 +113,7 @@ pub(crate) fn register(ctx: Ctx) {
             version: &raw const version,
             summary: doc.summary.as_ptr(),
             complexity: doc.complexity.as_ptr(),
-            since: since(doc.verb).as_ptr(),
+            since: doc.since.as_ptr(),
             history: ptr::null_mut(),
             tips: ptr::null(),
             arity: key_and_arity(doc.verb),

@@ -7,7 +7,10 @@ use std::ffi::CStr;
 
 use redis_module::raw;
 
-use super::arguments::{Arg, Kind};
+use super::arguments::{
+    AGAIN, Arg, COUNT, COUNTED, DIRECTION, ERROR, FENCE, FENCED, FROM, ID, IF_FENCE, IFREV, KEEP,
+    Kind, LEASE, LT, MODE, PAYLOAD, QUEUE, RESULT, SESSION, STATUS, UNTRIED, WHEN,
+};
 use crate::request::Verb;
 
 /// A command.
@@ -21,6 +24,8 @@ pub(super) struct Command {
     pub(super) categories: &'static str,
     /// In one sentence.
     pub(super) summary: &'static CStr,
+    /// The release that had it first.
+    pub(super) since: &'static CStr,
     /// How long it takes.
     pub(super) complexity: &'static CStr,
     /// What it does with its key.
@@ -39,86 +44,6 @@ const CHANGES: u32 =
 const DELETES: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE;
 
-/// The key.
-const QUEUE: Arg = Arg::new(c"queue", Kind::Key);
-/// The order.
-const ID: Arg = Arg::new(c"id", Kind::Text);
-/// A fence that must be given.
-const FENCE: Arg = Arg::new(c"fence", Kind::Int);
-/// A deadline.
-const WHEN: Arg = Arg::one_of(
-    c"when",
-    &[
-        Arg::after(c"EX", c"seconds", Kind::Int),
-        Arg::after(c"PX", c"milliseconds", Kind::Int),
-        Arg::after(c"EXAT", c"unix-time-seconds", Kind::Time),
-        Arg::after(c"PXAT", c"unix-time-milliseconds", Kind::Time),
-    ],
-);
-/// The length of a lease.
-const LEASE: Arg = Arg::one_of(
-    c"lease",
-    &[
-        Arg::after(c"EX", c"seconds", Kind::Int),
-        Arg::after(c"PX", c"milliseconds", Kind::Int),
-    ],
-);
-/// Which statuses are expected.
-const FROM: Arg = Arg::after(c"FROM", c"from-status", Kind::Text)
-    .optional()
-    .multiple();
-/// Which rev is expected.
-const IFREV: Arg = Arg::after(c"IFREV", c"rev", Kind::Int).optional();
-/// Which last grant is expected.
-const IF_FENCE: Arg = Arg::after(c"FENCE", c"fence", Kind::Int).optional();
-/// The new status.
-const STATUS: Arg = Arg::after(c"STATUS", c"status", Kind::Text).optional();
-/// The new payload.
-const PAYLOAD: Arg = Arg::after(c"PAYLOAD", c"payload", Kind::Text).optional();
-/// What came of it.
-const RESULT: Arg = Arg::after(c"RESULT", c"result", Kind::Text).optional();
-/// How long a finished order is kept.
-const KEEP: Arg = Arg::after(c"KEEP", c"keep-milliseconds", Kind::Int).optional();
-/// Whether SCHEDULE creates, moves, or both.
-const MODE: Arg = Arg::one_of(
-    c"mode",
-    &[
-        Arg::word(c"nx", c"NX"),
-        Arg::word(c"xx", c"XX"),
-        Arg::word(c"upsert", c"UPSERT"),
-    ],
-)
-.optional();
-/// Which way a deadline may move.
-const DIRECTION: Arg = Arg::one_of(
-    c"direction",
-    &[Arg::word(c"gt", c"GT"), Arg::word(c"lt", c"LT")],
-)
-.optional();
-/// When a failed order is offered again.
-const AGAIN: Arg = Arg::one_of(
-    c"again",
-    &[
-        Arg::after(c"DELAY", c"delay-milliseconds", Kind::Int),
-        Arg::word(c"dead", c"DEAD"),
-    ],
-)
-.optional();
-/// The try does not count.
-const UNTRIED: Arg = Arg::word(c"untried", c"UNTRIED").optional();
-/// Why a try failed.
-const ERROR: Arg = Arg::after(c"ERROR", c"text", Kind::Text).optional();
-/// A lease may only get shorter.
-const LT: Arg = Arg::word(c"lt", c"LT").optional();
-/// The lease ends with the connection.
-const SESSION: Arg = Arg::word(c"session", c"SESSION").optional();
-/// How many orders follow.
-const COUNTED: Arg = Arg::new(c"n", Kind::Int);
-/// Orders under a lease.
-const FENCED: Arg = Arg::block(c"order", &[ID, FENCE]).multiple();
-/// How many.
-const COUNT: Arg = Arg::after(c"COUNT", c"count", Kind::Int).optional();
-
 /// Every command.
 pub(super) const COMMANDS: [Command; 27] = [
     Command {
@@ -126,6 +51,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write deny-oom fast",
         categories: "",
         summary: c"Creates an order with its deadline, or moves the deadline.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
@@ -137,6 +63,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write fast",
         categories: "",
         summary: c"Ends an order's deadline: it was paid, withdrawn, or cancelled by the customer.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
@@ -157,6 +84,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write deny-oom fast",
         categories: "",
         summary: c"Sets an order's status, and leaves its deadline alone.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
@@ -175,6 +103,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         categories: "",
         summary:
             c"Hands out orders whose deadline has passed, each under a lease; may wait for one.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the number of orders handed out",
         access: CHANGES,
         args: &[
@@ -203,6 +132,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write fast",
         categories: "",
         summary: c"Finishes a claimed order.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE, FROM, STATUS, RESULT, KEEP],
@@ -212,6 +142,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write",
         categories: "",
         summary: c"Finishes many claimed orders.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the number of orders",
         access: DELETES,
         args: &[
@@ -233,6 +164,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write fast",
         categories: "",
         summary: c"Hands a claimed order back: it is offered again later, or given up.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE, ID, FENCE, AGAIN, UNTRIED, ERROR],
@@ -242,6 +174,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write fast",
         categories: "",
         summary: c"Gives a lease a new end.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE, ID, FENCE, LEASE, LT, SESSION],
@@ -252,6 +185,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         categories: "",
         summary:
             c"Takes the lock of an order before its deadline, or of any other id; may wait for it.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
@@ -272,6 +206,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write fast",
         categories: "",
         summary: c"Gives a lock back, or a claim to be offered again at once.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE],
@@ -282,6 +217,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As CLIENT KILL: ends what somebody else holds.
         categories: "admin dangerous",
         summary: c"Ends somebody else's lease; a claim counts as a failed try.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: DELETES,
         args: &[QUEUE, ID, FENCE.optional()],
@@ -292,6 +228,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As CLIENT KILL: ends what somebody else holds.
         categories: "admin dangerous",
         summary: c"Ends all leases of a worker that is gone, as if their time had come.",
+        since: c"0.2.0",
         complexity: c"O(N) with N the number of live leases and retry waits of the queue",
         access: DELETES,
         args: &[QUEUE, Arg::new(c"owner", Kind::Text), COUNT],
@@ -302,6 +239,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As CONFIG SET.
         categories: "admin dangerous",
         summary: c"Returns, sets, or resets the settings of a queue.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the number of settings",
         access: CHANGES,
         args: &[
@@ -348,6 +286,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         categories: "admin dangerous",
         summary:
             c"Holds the claims and announcements of a queue, for a time or until ORDER.RESUME.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[
@@ -362,6 +301,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As CLIENT UNPAUSE.
         categories: "admin dangerous",
         summary: c"Ends the pause of a queue.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: CHANGES,
         args: &[QUEUE],
@@ -372,6 +312,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         categories: "",
         summary:
             c"Offers dead orders again, as if they had never been tried, or retrying ones now.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the value of COUNT or the number of ids; \
             for STATE retrying without a filter also the leases that end before",
         access: CHANGES,
@@ -407,6 +348,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As FLUSHDB: removes many at once.
         categories: "dangerous",
         summary: c"Removes orders that are in a given state, never one under a live lease.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the value of COUNT",
         access: DELETES,
         args: &[
@@ -422,6 +364,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"readonly fast",
         categories: "",
         summary: c"Returns everything that is known of an order.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE, ID],
@@ -431,6 +374,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"readonly fast",
         categories: "",
         summary: c"Returns the time that is left until an order's deadline, in milliseconds.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE, ID],
@@ -440,6 +384,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"readonly",
         categories: "",
         summary: c"Returns the scheduled orders with the earliest deadlines.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the number of orders returned",
         access: READS,
         args: &[QUEUE, COUNT],
@@ -449,6 +394,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"readonly",
         categories: "",
         summary: c"Iterates over the orders of a queue.",
+        since: c"0.1.0",
         complexity:
             c"O(1) for every call, O(N) for a complete iteration with N the number of orders",
         access: READS,
@@ -467,6 +413,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"readonly",
         categories: "",
         summary: c"Returns counts, totals, times and settings of a queue.",
+        since: c"0.1.0",
         complexity: c"O(1)",
         access: READS,
         args: &[QUEUE],
@@ -476,6 +423,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write deny-oom",
         categories: "",
         summary: c"Creates many orders with their deadlines, or moves the deadlines.",
+        since: c"0.2.0",
         complexity: c"O(N) with N the number of orders",
         access: CHANGES,
         args: &[
@@ -511,6 +459,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write",
         categories: "",
         summary: c"Ends the deadlines of many orders.",
+        since: c"0.2.0",
         complexity: c"O(N) with N the number of orders",
         access: CHANGES,
         args: &[
@@ -529,6 +478,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write",
         categories: "",
         summary: c"Hands many claimed orders back.",
+        since: c"0.2.0",
         complexity: c"O(N) with N the number of orders",
         access: CHANGES,
         args: &[QUEUE, COUNTED, FENCED, AGAIN, UNTRIED, ERROR],
@@ -538,6 +488,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         flags: c"write",
         categories: "",
         summary: c"Gives many leases a new end.",
+        since: c"0.2.0",
         complexity: c"O(N) with N the number of orders",
         access: CHANGES,
         args: &[QUEUE, COUNTED, FENCED, LEASE, LT, SESSION],
@@ -548,6 +499,7 @@ pub(super) const COMMANDS: [Command; 27] = [
         // As REPLCONF: the inside of replication, writes whatever it is given.
         categories: "admin dangerous",
         summary: c"An internal command that carries out what a primary has decided.",
+        since: c"0.1.0",
         complexity: c"O(N) with N the number of orders concerned",
         access: CHANGES,
         args: &[

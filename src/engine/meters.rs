@@ -113,28 +113,34 @@ impl Queue {
         totals
     }
 
-    /// Takes a time that has ended now. O(1).
+    /// Takes a time that has ended now; [`Queue::take_times`] counts it. O(1).
     pub(super) fn time(&mut self, now: &Now, timing: Timing, us: u64) {
         if self.replaying {
             return;
         }
         let taken = Taken::new(timing, us, now);
         let busy = &mut *self.busy;
-        busy.meters.times.record(taken);
         if busy.taken.len() < TAKEN_MAX {
-            busy.taken.push(taken);
+            taken.note(&mut busy.taken);
+        } else {
+            busy.meters.times.record(taken);
         }
         // For the memory of the minute to be given back.
         self.hint_at(now.wall_ms().plus(MINUTE_MS));
     }
 
-    /// Gives out the times that were taken since the last call: for those of all queues
-    /// together. Of more than 65,536 the later ones are left out.
+    /// Counts the times that were taken since the last call, and gives them out: for
+    /// those of all queues together. Of more than 65,536 different ones the later ones
+    /// are not given out. To be called after all that takes times.
     pub fn take_times(&mut self) -> Vec<Taken> {
         if self.busy.made().is_none_or(|busy| busy.taken.is_empty()) {
             return Vec::new();
         }
-        std::mem::take(&mut self.busy.taken)
+        let busy = &mut *self.busy;
+        for taken in &busy.taken {
+            busy.meters.times.record(*taken);
+        }
+        std::mem::take(&mut busy.taken)
     }
 
     /// Forgets the times that were taken before there had been so many resets: called

@@ -6,7 +6,7 @@
 //! or when [`Queue::take_stock`](super::Queue::take_stock) comes by. Slices begin at the
 //! same moments everywhere in a process, so those of many queues could be added.
 
-use super::tables::histogram::Histogram;
+use super::tables::histogram::{Histogram, is_one_bucket};
 use super::tables::memory::allocated;
 use crate::words::time::Now;
 
@@ -84,13 +84,15 @@ impl Timing {
     }
 }
 
-/// A time that was taken.
+/// A time that was taken, or several that no histogram tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// How long it took, microseconds.
+    /// How long it took, microseconds; of several, the longest.
     pub us: u64,
     /// The slice in which it ended.
     slice: u32,
+    /// How many there were.
+    count: u32,
     /// What was timed.
     pub timing: Timing,
 }
@@ -101,8 +103,28 @@ impl Taken {
         Self {
             us,
             slice: slice_of(now),
+            count: 1,
             timing,
         }
+    }
+
+    /// Whether a histogram would count both alike. A command on many orders takes
+    /// times that are much the same.
+    fn is_like(&self, other: &Self) -> bool {
+        self.timing == other.timing && self.slice == other.slice && is_one_bucket(self.us, other.us)
+    }
+
+    /// Puts a time into a list: to one like it among the last few, or at its end. O(1).
+    pub fn note(self, list: &mut Vec<Self>) {
+        let last_few = list.iter_mut().rev().take(Timing::ALL.len());
+        for taken in last_few {
+            if taken.is_like(&self) {
+                taken.us = taken.us.max(self.us);
+                taken.count = taken.count.saturating_add(self.count);
+                return;
+            }
+        }
+        list.push(self);
     }
 }
 
@@ -145,21 +167,26 @@ impl Times {
         recent: Vec::new(),
     };
 
-    /// Counts a time. O(1).
+    /// Counts what was taken. O(1).
     pub fn record(&mut self, taken: Taken) {
-        let Taken { us, slice, timing } = taken;
+        let Taken {
+            us,
+            slice,
+            count,
+            timing,
+        } = taken;
         if let Some(times) = self.all.get_mut(timing as usize) {
-            times.record(us);
+            times.record(us, count);
         }
         if self.recent.last().is_none_or(|last| last.slice < slice) {
             self.recent.retain(|recent| recent.is_of_minute(slice));
         }
         let same = |recent: &&mut Recent| recent.timing == timing && recent.slice == slice;
         if let Some(recent) = self.recent.iter_mut().rev().find(same) {
-            return recent.times.record(us);
+            return recent.times.record(us, count);
         }
         let mut times = Histogram::NONE;
-        times.record(us);
+        times.record(us, count);
         self.recent.push(Recent {
             times,
             slice,

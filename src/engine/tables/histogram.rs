@@ -61,6 +61,14 @@ const fn bucket_of(us: u64) -> usize {
     (((exponent - SUB_BITS + 1) as usize) << SUB_BITS) | sub as usize
 }
 
+/// Larger times, of more than some 142 years, are counted as this.
+const US_MAX: u64 = 1 << 52;
+
+/// Whether two times are counted in the same bucket.
+pub fn is_one_bucket(one: u64, other: u64) -> bool {
+    one == other || bucket_of(one.min(US_MAX)) == bucket_of(other.min(US_MAX))
+}
+
 /// The largest time of a bucket.
 const fn top_of(bucket: usize) -> u64 {
     if bucket < 1 << SUB_BITS {
@@ -76,14 +84,13 @@ impl Histogram {
     /// Nothing counted.
     pub const NONE: Self = Self(None);
 
-    /// Counts a time. O(1).
-    pub fn record(&mut self, us: u64) {
-        // About 142 years; larger values are counted as this.
-        let us = us.min(1 << 52);
+    /// Counts a time, `count` times over. O(1).
+    pub fn record(&mut self, us: u64, count: u32) {
+        let us = us.min(US_MAX);
         let times = self.0.get_or_insert_default();
-        times.add(bucket_of(us), 1);
+        times.add(bucket_of(us), count);
         times.max = times.max.max(us);
-        times.total = times.total.saturating_add(1);
+        times.total = times.total.saturating_add(u64::from(count));
     }
 
     /// The time in milliseconds that a share of `percent` of all times does not
@@ -153,7 +160,7 @@ mod tests {
         let mut histogram = Histogram::default();
         assert!(histogram.percentile_ms(50).abs() < 1e-9);
         for us in 1..=10_000 {
-            histogram.record(us);
+            histogram.record(us, 1);
         }
         let (p50, p99) = (histogram.percentile_ms(50), histogram.percentile_ms(99));
         assert!((5.0..=6.25).contains(&p50), "{p50}");
@@ -165,11 +172,11 @@ mod tests {
     fn the_buckets_reach_from_the_smallest_to_the_largest_time() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.bytes(), 0);
-        histogram.record(60_000_000);
+        histogram.record(60_000_000, 1);
         assert_eq!(histogram.bytes(), 48 + 16);
         let mut sum = Histogram::default();
         for us in [50_000_000, 70_000_000, 60_000_000, 1] {
-            histogram.record(us);
+            histogram.record(us, 1);
             sum.add(&histogram);
         }
         assert!((histogram.percentile_ms(20) - 0.001).abs() < 1e-9);

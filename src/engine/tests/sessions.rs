@@ -152,6 +152,8 @@ fn however_a_lease_ends_it_is_bound_no_more() {
             if at < 5000.0 {
                 let left = if is_of_lock { "a:7" } else { "l:7" };
                 assert_eq!(bench.bound(), left, "{way}");
+            } else {
+                assert_eq!(bench.queue.session_leases(), 0, "{way}: noticed");
             }
             // What was granted since is nobody's who closes.
             let released = bench.close(7, 100);

@@ -424,6 +424,9 @@ fn runbook(page: &str) -> Vec<String> {
         ("`SCAN 0 TYPE ordrwheel`", "SCAN 0 TYPE ordrwheel"),
         ("`MEMORY USAGE orders`", "MEMORY USAGE orders"),
         ("`BGREWRITEAOF`", "BGREWRITEAOF"),
+        ("`CLIENT KILL ID`", "CLIENT KILL ID 5"),
+        ("`CLIENT LIST ID`", "CLIENT LIST ID 5"),
+        ("`CONFIG RESETSTAT`", "CONFIG RESETSTAT"),
         ("`INFO orderwheel`", "INFO orderwheel"),
         ("`ORDER.RELEASE orders", "ORDER.RELEASE orders closer-7"),
         ("`ORDER.REQUEUE", "ORDER.REQUEUE orders STATE retrying"),
@@ -503,8 +506,8 @@ fn the_roles_of_the_page_are_taken_and_are_right() {
         for call in sent {
             assert!(may(&mut c, call), "{role}: {call}");
         }
+        assert_eq!(may(&mut c, "CLIENT KILL ID 5"), role == "operator");
         for call in [
-            "CLIENT KILL ID 5",
             "CLIENT PAUSE 5",
             "CLIENT NO-EVICT on",
             "CONFIG SET maxmemory 1",

@@ -6,8 +6,8 @@
 //! about to do ([`encode`](super::encode)), so nothing is stored that could not be read.
 
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued, Whole,
-    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued, Snapshot,
+    SnapshotEnding, SnapshotGrant, SnapshotHolder, SnapshotLife, SnapshotPhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{is_value, setting_name};
@@ -174,8 +174,8 @@ pub(super) fn check(effect: &Effect<'_>) -> Result<(), Fault> {
 }
 
 /// Holds a whole record against its limits.
-fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
-    let Whole {
+fn check_whole(whole: &Snapshot<'_>) -> Result<(), Fault> {
+    let Snapshot {
         id,
         status,
         rev,
@@ -187,7 +187,7 @@ fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
     check_number(*rev)?;
     check_fp(fp.as_ref())?;
     match life {
-        WholeLife::Open {
+        SnapshotLife::Open {
             deadline,
             payload,
             attempt: _,
@@ -199,14 +199,14 @@ fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
             check_error(error.as_ref())?;
             match phase {
                 // A reserved id has a lock and nothing else.
-                WholePhase::Granted(grant) if grant.kind == LeaseKind::Lock => {}
-                WholePhase::Plain => {}
+                SnapshotPhase::Granted(grant) if grant.kind == LeaseKind::Lock => {}
+                SnapshotPhase::Plain => {}
                 _ if deadline.is_none() => return Err("an order without deadline was claimed"),
                 _ => {}
             }
             check_phase(phase)
         }
-        WholeLife::Finished {
+        SnapshotLife::Finished {
             keep_end,
             result,
             ending,
@@ -214,7 +214,7 @@ fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
             check_moments([Some(*keep_end)])?;
             check_payload(result.as_ref())?;
             let Some(ending) = ending else { return Ok(()) };
-            let WholeEnding {
+            let SnapshotEnding {
                 at,
                 deadline,
                 attempt: _,
@@ -223,7 +223,7 @@ fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
             check_moments([Some(*at)])?;
             deadline.map_or(Ok(()), check_deadline)?;
             match holder {
-                Some(WholeHolder { kind: _, owner }) => check_owner(owner),
+                Some(SnapshotHolder { kind: _, owner }) => check_owner(owner),
                 None => Ok(()),
             }
         }
@@ -231,13 +231,13 @@ fn check_whole(whole: &Whole<'_>) -> Result<(), Fault> {
 }
 
 /// What the last grant of a whole record has come to.
-fn check_phase(phase: &WholePhase<'_>) -> Result<(), Fault> {
+fn check_phase(phase: &SnapshotPhase<'_>) -> Result<(), Fault> {
     match phase {
-        WholePhase::Plain => Ok(()),
-        WholePhase::Retrying { since, at } => check_moments([Some(*since), Some(*at)]),
-        WholePhase::Dead(at) => check_moments([Some(*at)]),
-        WholePhase::Granted(grant) => {
-            let WholeGrant {
+        SnapshotPhase::Plain => Ok(()),
+        SnapshotPhase::Retrying { since, at } => check_moments([Some(*since), Some(*at)]),
+        SnapshotPhase::Dead(at) => check_moments([Some(*at)]),
+        SnapshotPhase::Granted(grant) => {
+            let SnapshotGrant {
                 kind: _,
                 owner,
                 fence,

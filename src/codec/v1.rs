@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use crate::engine::effect::{
-    self, Base, Bytes, FinishedBy, Granted, LeaseKind, Requeued, WholePhase, list,
+    self, Base, Bytes, FinishedBy, Granted, LeaseKind, Requeued, SnapshotPhase, list,
 };
 use crate::words::time::{MOMENT_MAX, WallMs};
 
@@ -24,7 +24,7 @@ pub(super) enum AfterTry {
 
 /// The last grant of a whole record.
 #[derive(Deserialize)]
-pub(super) struct WholeGrant<'a> {
+pub(super) struct SnapshotGrant<'a> {
     /// Claim or lock.
     kind: LeaseKind,
     /// Who got it, 1 to 128 bytes.
@@ -44,7 +44,7 @@ pub(super) struct WholeGrant<'a> {
 
 /// Whether and how a record is finished.
 #[derive(Deserialize)]
-pub(super) enum WholeLife<'a> {
+pub(super) enum SnapshotLife<'a> {
     /// Not finished: payload, if there is one.
     Open {
         /// Deadline, if there is one (a reserved id has none).
@@ -63,7 +63,7 @@ pub(super) enum WholeLife<'a> {
         error: Option<Bytes<'a>>,
         /// The last grant.
         #[serde(borrow)]
-        grant: Option<WholeGrant<'a>>,
+        grant: Option<SnapshotGrant<'a>>,
     },
     /// Finished and kept.
     Finished {
@@ -77,7 +77,7 @@ pub(super) enum WholeLife<'a> {
 
 /// A record with everything that is ground state.
 #[derive(Deserialize)]
-pub(super) struct Whole<'a> {
+pub(super) struct Snapshot<'a> {
     /// The order's id, 1 to 255 bytes.
     #[serde(borrow)]
     id: Bytes<'a>,
@@ -91,7 +91,7 @@ pub(super) struct Whole<'a> {
     fp: Option<Bytes<'a>>,
     /// The rest, by whether it is finished.
     #[serde(borrow)]
-    life: WholeLife<'a>,
+    life: SnapshotLife<'a>,
 }
 
 /// How a lease was ended early.
@@ -278,7 +278,7 @@ pub(super) enum Effect<'a> {
     /// Raises the queue's floor: no later number is at or below it.
     Floor(u64),
     /// A whole record, as a rewritten AOF carries it. Replaces what is there.
-    Restore(#[serde(borrow)] Whole<'a>),
+    Restore(#[serde(borrow)] Snapshot<'a>),
 }
 
 /// Not known.
@@ -314,8 +314,8 @@ impl From<AfterTry> for effect::AfterTry {
     }
 }
 
-impl<'a> From<WholeGrant<'a>> for effect::WholeGrant<'a> {
-    fn from(grant: WholeGrant<'a>) -> Self {
+impl<'a> From<SnapshotGrant<'a>> for effect::SnapshotGrant<'a> {
+    fn from(grant: SnapshotGrant<'a>) -> Self {
         Self {
             kind: grant.kind,
             owner: grant.owner,
@@ -330,10 +330,10 @@ impl<'a> From<WholeGrant<'a>> for effect::WholeGrant<'a> {
     }
 }
 
-impl<'a> From<WholeLife<'a>> for effect::WholeLife<'a> {
-    fn from(life: WholeLife<'a>) -> Self {
+impl<'a> From<SnapshotLife<'a>> for effect::SnapshotLife<'a> {
+    fn from(life: SnapshotLife<'a>) -> Self {
         match life {
-            WholeLife::Open {
+            SnapshotLife::Open {
                 deadline,
                 payload,
                 retry_at,
@@ -350,16 +350,16 @@ impl<'a> From<WholeLife<'a>> for effect::WholeLife<'a> {
                 // these. Bytes from elsewhere may say so: then the grant counts, else
                 // death.
                 phase: match (grant, dead_at, retry_at) {
-                    (Some(grant), _, _) => WholePhase::Granted(grant.into()),
-                    (None, Some(at), _) => WholePhase::Dead(moment(at)),
-                    (None, None, Some(at)) => WholePhase::Retrying {
+                    (Some(grant), _, _) => SnapshotPhase::Granted(grant.into()),
+                    (None, Some(at), _) => SnapshotPhase::Dead(moment(at)),
+                    (None, None, Some(at)) => SnapshotPhase::Retrying {
                         since: UNKNOWN,
                         at: moment(at),
                     },
-                    (None, None, None) => WholePhase::Plain,
+                    (None, None, None) => SnapshotPhase::Plain,
                 },
             },
-            WholeLife::Finished { keep_end, result } => Self::Finished {
+            SnapshotLife::Finished { keep_end, result } => Self::Finished {
                 keep_end: moment(keep_end),
                 result,
                 ending: None,
@@ -380,8 +380,8 @@ impl From<Ended> for effect::Ended {
     }
 }
 
-impl<'a> From<Whole<'a>> for effect::Whole<'a> {
-    fn from(whole: Whole<'a>) -> Self {
+impl<'a> From<Snapshot<'a>> for effect::Snapshot<'a> {
+    fn from(whole: Snapshot<'a>) -> Self {
         Self {
             id: whole.id,
             status: whole.status,

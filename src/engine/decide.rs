@@ -44,7 +44,7 @@ pub struct Env<'s> {
 }
 
 /// An order as a decision sees it.
-pub(super) struct Met<'q> {
+pub(super) struct Existing<'q> {
     /// Its handle.
     pub(super) i: u32,
     /// Its state, never `Missing`.
@@ -59,7 +59,7 @@ pub(super) struct Met<'q> {
     pub(super) grant: Option<&'q Grant>,
 }
 
-impl Met<'_> {
+impl Existing<'_> {
     /// Whether a lease is live.
     pub(super) fn is_leased(&self) -> bool {
         matches!(self.state, State::Leased | State::Reserved)
@@ -72,7 +72,7 @@ impl Met<'_> {
 }
 
 /// A refusal: nothing is done.
-pub(super) fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
+pub(super) fn refuse<'a>(was: State, outcome: Outcome) -> Decision<'a> {
     Decision {
         outcome,
         was,
@@ -81,7 +81,7 @@ pub(super) fn no<'a>(was: State, outcome: Outcome) -> Decision<'a> {
 }
 
 /// Done, by this effect.
-pub(super) fn ok(was: State, effect: Effect<'_>) -> Decision<'_> {
+pub(super) fn accept(was: State, effect: Effect<'_>) -> Decision<'_> {
     Decision {
         outcome: Outcome::Ok,
         was,
@@ -112,14 +112,14 @@ fn bytes(text: Option<&[u8]>) -> Option<Bytes<'_>> {
 
 impl Queue {
     /// The order with this id, `None` if it is missing.
-    pub(super) fn meet(&self, now: &Now, id: &[u8]) -> Option<Met<'_>> {
+    pub(super) fn meet(&self, now: &Now, id: &[u8]) -> Option<Existing<'_>> {
         let i = self.store.find(id)?;
         let state = self.store.rows.state(i, now);
         if state == State::Missing {
             return None;
         }
         let record = self.store.rows.get(i)?;
-        Some(Met {
+        Some(Existing {
             i,
             state,
             deadline: record.deadline(),
@@ -147,7 +147,7 @@ impl Queue {
 
     /// Whether a lease is in the way of a write: a fence that is not the last
     /// grant's, or a live lease and no fence.
-    fn lease_in_way(met: &Met<'_>, fence: Option<u64>) -> Option<Outcome> {
+    fn lease_in_way(met: &Existing<'_>, fence: Option<u64>) -> Option<Outcome> {
         match fence {
             Some(fence) if !met.has_fence(fence) => Some(Outcome::Stale),
             None if met.is_leased() => Some(Outcome::Leased),
@@ -158,7 +158,7 @@ impl Queue {
     /// Whether rev or status are in the way of a write that sets `to`.
     fn guard_in_way(
         &self,
-        met: &Met<'_>,
+        met: &Existing<'_>,
         if_rev: Option<u64>,
         from: &[&[u8]],
         to: Option<&[u8]>,
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// Both of the above, in order.
-    fn in_way(&self, met: &Met<'_>, guard: &Guard<'_>, to: Option<&[u8]>) -> Option<Outcome> {
+    fn in_way(&self, met: &Existing<'_>, guard: &Guard<'_>, to: Option<&[u8]>) -> Option<Outcome> {
         Self::lease_in_way(met, guard.fence)
             .or_else(|| self.guard_in_way(met, guard.if_rev, &guard.from, to))
     }
@@ -197,13 +197,13 @@ impl Queue {
         };
         let Some(met) = self.meet(&env.now, ask.id) else {
             if ask.mode == Mode::Move {
-                return Ok(no(State::Missing, Outcome::Missing));
+                return Ok(refuse(State::Missing, Outcome::Missing));
             }
             if !self.store.has_room() {
                 return Err(Error::QueueFull);
             }
             let rev = self.first_rev(env)?;
-            return Ok(ok(
+            return Ok(accept(
                 State::Missing,
                 effect(Base::Fresh, rev, bytes(ask.status)),
             ));
@@ -228,7 +228,7 @@ impl Queue {
             self.in_way(&met, &ask.guard, ask.status)
         };
         if let Some(outcome) = blocked {
-            return Ok(no(was, outcome));
+            return Ok(refuse(was, outcome));
         }
         let unchanged = match (ask.only, met.deadline) {
             (Some(Direction::Later), Some(old)) => deadline <= old,
@@ -236,7 +236,7 @@ impl Queue {
             _ => false,
         };
         if unchanged {
-            return Ok(no(was, Outcome::Unchanged));
+            return Ok(refuse(was, Outcome::Unchanged));
         }
         let keeps_lock = by_holder
             && met.is_leased()
@@ -247,7 +247,7 @@ impl Queue {
             Base::Record
         };
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(was, effect(base, rev, bytes(ask.status))))
+        Ok(accept(was, effect(base, rev, bytes(ask.status))))
     }
 
     /// An error where there is no room for a payload or result of an order that is
@@ -286,31 +286,31 @@ impl Queue {
         };
         let Some(met) = self.meet(&env.now, ask.id) else {
             if !ask.create {
-                return Ok(no(State::Missing, Outcome::Missing));
+                return Ok(refuse(State::Missing, Outcome::Missing));
             }
             if !self.store.has_room() {
                 return Err(Error::QueueFull);
             }
             let rev = self.first_rev(env)?;
-            return Ok(ok(State::Missing, effect(rev, true)));
+            return Ok(accept(State::Missing, effect(rev, true)));
         };
         let was = met.state;
         if was == State::Finished {
-            return Ok(no(was, Outcome::Finished));
+            return Ok(refuse(was, Outcome::Finished));
         }
         if let Some(outcome) = self.in_way(&met, &ask.guard, ask.status) {
-            return Ok(no(was, outcome));
+            return Ok(refuse(was, outcome));
         }
         if ask.strict
             && met
                 .deadline
                 .is_some_and(|deadline| deadline.is_due(&env.now))
         {
-            return Ok(no(was, Outcome::Expired));
+            return Ok(refuse(was, Outcome::Expired));
         }
         self.room_for(ask.result)?;
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(was, effect(rev, false)))
+        Ok(accept(was, effect(rev, false)))
     }
 
     /// Decides `ORDER.STATUS`. O(1). A finished order has no payload any more,
@@ -321,14 +321,14 @@ impl Queue {
         ask: &SetStatus<'a>,
     ) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         if let Some(outcome) = self.in_way(&met, &ask.guard, Some(ask.status)) {
-            return Ok(no(was, outcome));
+            return Ok(refuse(was, outcome));
         }
         if was == State::Finished && ask.payload.is_some() {
-            return Ok(no(was, Outcome::State));
+            return Ok(refuse(was, Outcome::State));
         }
         self.room_for(ask.payload)?;
         let effect = Effect::Status {
@@ -339,13 +339,13 @@ impl Queue {
             // Without a fence nothing is live here; with one it is the holder.
             ends_grant: ask.guard.fence.is_none() && met.grant.is_some(),
         };
-        Ok(ok(was, effect))
+        Ok(accept(was, effect))
     }
 
     /// Decides `ORDER.ACK`. O(1).
     pub fn decide_ack<'a>(&self, env: &mut Env<'_>, ask: &Ack<'a>) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         let blocked = if was == State::Finished {
@@ -355,7 +355,7 @@ impl Queue {
                 .or_else(|| self.guard_in_way(&met, None, &ask.from, ask.status))
         };
         if let Some(outcome) = blocked {
-            return Ok(no(was, outcome));
+            return Ok(refuse(was, outcome));
         }
         self.room_for(ask.result)?;
         let effect = Effect::Finish {
@@ -369,7 +369,7 @@ impl Queue {
             at: env.now.wall_ms(),
             by_holder: true,
         };
-        Ok(ok(was, effect))
+        Ok(accept(was, effect))
     }
 
     /// Decides `ORDER.NACK`. O(1).
@@ -379,17 +379,17 @@ impl Queue {
         ask: &Nack<'a>,
     ) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         if was == State::Finished {
-            return Ok(no(was, Outcome::Finished));
+            return Ok(refuse(was, Outcome::Finished));
         }
         let Some(grant) = met.grant.filter(|grant| grant.fence == ask.fence) else {
-            return Ok(no(was, Outcome::Stale));
+            return Ok(refuse(was, Outcome::Stale));
         };
         if grant.kind == LeaseKind::Lock {
-            return Ok(no(was, Outcome::State));
+            return Ok(refuse(was, Outcome::State));
         }
         let attempt = self
             .store
@@ -415,7 +415,7 @@ impl Queue {
             }
         };
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(
+        Ok(accept(
             was,
             Effect::Nack {
                 id: Bytes::of(ask.id),
@@ -460,12 +460,12 @@ impl Queue {
         ask: &Renew<'a>,
     ) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, Some(ask.fence)) {
             Ok(grant) => grant,
-            Err(outcome) => return Ok(no(was, outcome)),
+            Err(outcome) => return Ok(refuse(was, outcome)),
         };
         let left = grant.end_mono.left(&env.now);
         let wanted = if ask.shorten {
@@ -477,7 +477,7 @@ impl Queue {
         let since = env.now.wall_ms_ceil();
         let end = since.plus(lease_ms);
         let rev = Self::next_rev(env, met.rev)?;
-        Ok(ok(
+        Ok(accept(
             was,
             Effect::Renew {
                 id: Bytes::of(ask.id),

@@ -7,7 +7,7 @@
 //! travels once, when it is scheduled.
 //!
 //! This is also the replicated form (`ORDER.APPLY`) and the saved form (RDB,
-//! [`Whole`]), version 2, through `codec`. Variants and fields are never
+//! [`Snapshot`]), version 2, through `codec`. Variants and fields are never
 //! reordered, removed or retyped: a change is a new version next to this one,
 //! with golden bytes of its own (`codec::v1` is the one before). Ids, status and
 //! payload are plain bytes in it.
@@ -217,7 +217,7 @@ pub struct LeaseOf<'a> {
 
 /// The last grant of a whole record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeGrant<'a> {
+pub struct SnapshotGrant<'a> {
     /// Claim or lock.
     pub kind: LeaseKind,
     /// Who got it, 1 to 128 bytes.
@@ -241,7 +241,7 @@ pub struct WholeGrant<'a> {
 
 /// How a whole record was finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeEnding<'a> {
+pub struct SnapshotEnding<'a> {
     /// When.
     pub at: WallMs,
     /// The deadline it had.
@@ -250,12 +250,12 @@ pub struct WholeEnding<'a> {
     pub attempt: u32,
     /// Whose lease finished it, if one did.
     #[serde(borrow)]
-    pub holder: Option<WholeHolder<'a>>,
+    pub holder: Option<SnapshotHolder<'a>>,
 }
 
 /// The holder of the lease that finished an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WholeHolder<'a> {
+pub struct SnapshotHolder<'a> {
     /// Claim or lock.
     pub kind: LeaseKind,
     /// Who, 1 to 128 bytes.
@@ -265,11 +265,11 @@ pub struct WholeHolder<'a> {
 
 /// What the last grant of a whole record has come to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WholePhase<'a> {
+pub enum SnapshotPhase<'a> {
     /// Never leased, or all of it is over and forgotten.
     Plain,
     /// The last grant.
-    Granted(#[serde(borrow)] WholeGrant<'a>),
+    Granted(#[serde(borrow)] SnapshotGrant<'a>),
     /// A retry wait.
     Retrying {
         /// When it began; 0: not known.
@@ -283,7 +283,7 @@ pub enum WholePhase<'a> {
 
 /// Whether and how a record is finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WholeLife<'a> {
+pub enum SnapshotLife<'a> {
     /// Not finished: payload, if there is one.
     Open {
         /// Deadline, if there is one (a reserved id has none).
@@ -298,7 +298,7 @@ pub enum WholeLife<'a> {
         error: Option<Bytes<'a>>,
         /// What the last grant has come to.
         #[serde(borrow)]
-        phase: WholePhase<'a>,
+        phase: SnapshotPhase<'a>,
     },
     /// Finished and kept.
     Finished {
@@ -309,13 +309,13 @@ pub enum WholeLife<'a> {
         result: Option<Bytes<'a>>,
         /// How it was finished; `None`: not known.
         #[serde(borrow)]
-        ending: Option<WholeEnding<'a>>,
+        ending: Option<SnapshotEnding<'a>>,
     },
 }
 
 /// A record with everything that is ground state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Whole<'a> {
+pub struct Snapshot<'a> {
     /// The order's id, 1 to 255 bytes.
     #[serde(borrow)]
     pub id: Bytes<'a>,
@@ -329,7 +329,7 @@ pub struct Whole<'a> {
     pub fp: Option<Bytes<'a>>,
     /// The rest, by whether it is finished.
     #[serde(borrow)]
-    pub life: WholeLife<'a>,
+    pub life: SnapshotLife<'a>,
 }
 
 /// What a [`Effect::Schedule`] starts from.
@@ -547,7 +547,7 @@ pub enum Effect<'a> {
     /// Raises the queue's floor: no later number is at or below it.
     Floor(u64),
     /// A whole record, as a rewritten AOF carries it. Replaces what is there.
-    Restore(#[serde(borrow)] Whole<'a>),
+    Restore(#[serde(borrow)] Snapshot<'a>),
     /// Leases end as if their time had come: the grants stay the last ones, all holds
     /// of a lock end together, the revs stay.
     Lapse {

@@ -6,7 +6,7 @@
 //! deadline; while it is live the close waits, until its end or cap. On an id
 //! without an order it makes a `reserved` record that ends with it.
 
-use super::decide::{Env, Met, no, ok};
+use super::decide::{Env, Existing, accept, refuse};
 use super::effect::{AfterTry, Bytes, Effect, Ended, LIST_MAX, LeaseKind, LeaseOf};
 use super::outcome::{Decision, Outcome};
 use super::queue::Queue;
@@ -28,24 +28,24 @@ impl Queue {
         let met = self.meet(&env.now, ask.id);
         let was = met.as_ref().map_or(State::Missing, |met| met.state);
         if ask.must_exist && is_no_order(met.as_ref()) {
-            return Ok(no(was, Outcome::Missing));
+            return Ok(refuse(was, Outcome::Missing));
         }
         if let Some(met) = &met {
             if self.is_other_request(met, ask.fp) {
-                return Ok(no(was, Outcome::Mismatch));
+                return Ok(refuse(was, Outcome::Mismatch));
             }
             if was == State::Finished {
-                return Ok(no(was, Outcome::Finished));
+                return Ok(refuse(was, Outcome::Finished));
             }
             if met.is_leased() {
                 return Self::lock_again(env, ask, met);
             }
             if has_expired(met, &env.now) {
-                return Ok(no(was, Outcome::Expired));
+                return Ok(refuse(was, Outcome::Expired));
             }
         }
         if queued {
-            return Ok(no(was, Outcome::Busy));
+            return Ok(refuse(was, Outcome::Busy));
         }
         if met.is_none() && !self.store.has_room() {
             return Err(Error::QueueFull);
@@ -67,7 +67,7 @@ impl Queue {
             fp: ask.fp.map(Bytes::of),
             creates: met.is_none(),
         };
-        Ok(ok(was, effect))
+        Ok(accept(was, effect))
     }
 
     /// What a lock does not pass, counted from its grant: the caller's MAX, the
@@ -82,7 +82,7 @@ impl Queue {
 
     /// Whether a fingerprint says that this is another request than the one the
     /// record belongs to. Only compared where both sides have one.
-    fn is_other_request(&self, met: &Met<'_>, fp: Option<&[u8]>) -> bool {
+    fn is_other_request(&self, met: &Existing<'_>, fp: Option<&[u8]>) -> bool {
         let stored = self
             .store
             .rows
@@ -96,13 +96,13 @@ impl Queue {
     fn lock_again<'a>(
         env: &mut Env<'_>,
         ask: &Lock<'a>,
-        met: &Met<'_>,
+        met: &Existing<'_>,
     ) -> Result<Decision<'a>, Error> {
         let Some(grant) = met
             .grant
             .filter(|grant| grant.kind == LeaseKind::Lock && *grant.owner == *ask.owner)
         else {
-            return Ok(no(met.state, Outcome::Busy));
+            return Ok(refuse(met.state, Outcome::Busy));
         };
         let left = grant.end_mono.left(&env.now);
         let lease_ms = ask.lease_ms.min(grant.cap_mono.left(&env.now)).max(left);
@@ -176,12 +176,12 @@ impl Queue {
         ask: &Unlock<'a>,
     ) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, Some(ask.fence)) {
             Ok(grant) => grant,
-            Err(outcome) => return Ok(no(was, outcome)),
+            Err(outcome) => return Ok(refuse(was, outcome)),
         };
         let rev = Self::next_rev(env, met.rev)?;
         let id = Bytes::of(ask.id);
@@ -208,7 +208,7 @@ impl Queue {
                 untried: true,
             },
         };
-        Ok(ok(was, Effect::Release { id, rev, ended }))
+        Ok(accept(was, Effect::Release { id, rev, ended }))
     }
 
     /// Decides `ORDER.BREAK`. O(1). Of a claim it counts as a failed try.
@@ -218,12 +218,12 @@ impl Queue {
         ask: &Break<'a>,
     ) -> Result<Decision<'a>, Error> {
         let Some(met) = self.meet(&env.now, ask.id) else {
-            return Ok(no(State::Missing, Outcome::Missing));
+            return Ok(refuse(State::Missing, Outcome::Missing));
         };
         let was = met.state;
         let grant = match Self::live_grant(&met, &env.now, ask.fence) {
             Ok(grant) => grant,
-            Err(outcome) => return Ok(no(was, outcome)),
+            Err(outcome) => return Ok(refuse(was, outcome)),
         };
         let rev = Self::next_rev(env, met.rev)?;
         let ended = match grant.kind {
@@ -237,7 +237,7 @@ impl Queue {
                 untried: false,
             },
         };
-        Ok(ok(
+        Ok(accept(
             was,
             Effect::Release {
                 id: Bytes::of(ask.id),
@@ -273,7 +273,7 @@ impl Queue {
     /// The live grant with this fence, or why there is none: GONE where there is
     /// no grant or it is over, STALE where it has another number.
     pub(super) fn live_grant<'q>(
-        met: &Met<'q>,
+        met: &Existing<'q>,
         now: &Now,
         fence: Option<u64>,
     ) -> Result<&'q super::record::Grant, Outcome> {
@@ -289,13 +289,13 @@ impl Queue {
 }
 
 /// Whether there is no order, but at most a reservation.
-fn is_no_order(met: Option<&Met<'_>>) -> bool {
+fn is_no_order(met: Option<&Existing<'_>>) -> bool {
     met.is_none_or(|met| met.state == State::Reserved)
 }
 
 /// Whether it is too late for a lock: the deadline has come. An order that was
 /// tried since is past it too, also when the wall clock was set back meanwhile.
-fn has_expired(met: &Met<'_>, now: &Now) -> bool {
+fn has_expired(met: &Existing<'_>, now: &Now) -> bool {
     matches!(met.state, State::Retrying | State::Dead)
         || met.deadline.is_some_and(|deadline| deadline.is_due(now))
 }

@@ -72,5 +72,5 @@ mod tests;
 pub use decide::Env;
 pub use outcome::{Announcement, Claimed, Decision, Event, EventKind, Outcome};
 pub use queue::{Duty, Gauges, Queue};
-pub use settings::{Defaults, Own, Setting};
+pub use settings::{Defaults, Overrides, Setting};
 pub use view::{OrderView, ScanRow, StatValue, Stats};

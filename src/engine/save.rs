@@ -7,7 +7,8 @@
 //! reads as missing: loading must give equal ground state on every server.
 
 use super::effect::{
-    Bytes, Effect, Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    Bytes, Effect, Snapshot, SnapshotEnding, SnapshotGrant, SnapshotHolder, SnapshotLife,
+    SnapshotPhase,
 };
 use super::lookup::AHEAD_MAX;
 use super::queue::Queue;
@@ -77,37 +78,37 @@ impl Queue {
     }
 
     /// A record with all of its ground state.
-    fn whole(&self, i: u32) -> Option<Whole<'_>> {
+    fn whole(&self, i: u32) -> Option<Snapshot<'_>> {
         let rows = &self.store.rows;
         let record = rows.get(i)?;
         let (id, second) = rows.parts(i);
         let extra = rows.extra(i);
         let second = second.map(Bytes::of);
         let life = match record.keep_end() {
-            Some(keep_end) => WholeLife::Finished {
+            Some(keep_end) => SnapshotLife::Finished {
                 keep_end,
                 result: second,
-                ending: self.store.ending(i).map(|ending| WholeEnding {
+                ending: self.store.ending(i).map(|ending| SnapshotEnding {
                     at: ending.at,
                     deadline: ending.deadline,
                     attempt: ending.attempt,
-                    holder: ending.holder.map(|(kind, owner)| WholeHolder {
+                    holder: ending.holder.map(|(kind, owner)| SnapshotHolder {
                         kind,
                         owner: Bytes::of(owner),
                     }),
                 }),
             },
-            None => WholeLife::Open {
+            None => SnapshotLife::Open {
                 deadline: record.deadline(),
                 payload: second,
                 attempt: extra.map_or(0, |extra| extra.attempt),
                 error: extra
                     .and_then(|extra| extra.error.as_deref())
                     .map(Bytes::of),
-                phase: extra.map_or(WholePhase::Plain, |extra| whole_phase(&extra.phase)),
+                phase: extra.map_or(SnapshotPhase::Plain, |extra| whole_phase(&extra.phase)),
             },
         };
-        Some(Whole {
+        Some(Snapshot {
             id: Bytes::of(id),
             status: Bytes::of(self.store.status(i)),
             rev: record.rev(),
@@ -118,15 +119,15 @@ impl Queue {
 }
 
 /// What the last grant has come to, as it is saved.
-fn whole_phase(phase: &Phase) -> WholePhase<'_> {
+fn whole_phase(phase: &Phase) -> SnapshotPhase<'_> {
     match phase {
-        Phase::Plain => WholePhase::Plain,
-        Phase::Retrying(retry) => WholePhase::Retrying {
+        Phase::Plain => SnapshotPhase::Plain,
+        Phase::Retrying(retry) => SnapshotPhase::Retrying {
             since: retry.since,
             at: retry.at,
         },
-        Phase::Dead(at) => WholePhase::Dead(*at),
-        Phase::Granted(grant) => WholePhase::Granted(WholeGrant {
+        Phase::Dead(at) => SnapshotPhase::Dead(*at),
+        Phase::Granted(grant) => SnapshotPhase::Granted(SnapshotGrant {
             kind: grant.kind,
             owner: Bytes::of(&grant.owner),
             fence: grant.fence,

@@ -147,7 +147,7 @@ impl Defaults {
 
 /// The settings that were set on the queue itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct Overrides {
     /// By setting; `None`: the server's default holds.
     values: Values<Option<u64>>,
     /// Allowed changes of status, as the text that set them; empty: all.
@@ -189,7 +189,7 @@ pub fn is_value(name: &[u8], value: &[u8]) -> bool {
     }
 }
 
-impl Own {
+impl Overrides {
     /// The own value of a setting.
     pub fn get(&self, setting: Setting) -> Option<u64> {
         self.values.get(setting as usize).copied().flatten()

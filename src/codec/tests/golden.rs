@@ -31,10 +31,10 @@ fn through_version_1(effect: Effect<'static>) -> Effect<'static> {
             ended: Ended::Claim { then, .. },
             ..
         } => *then = after(*then),
-        Effect::Restore(Whole {
+        Effect::Restore(Snapshot {
             life:
-                WholeLife::Open {
-                    phase: WholePhase::Granted(grant),
+                SnapshotLife::Open {
+                    phase: SnapshotPhase::Granted(grant),
                     ..
                 },
             ..

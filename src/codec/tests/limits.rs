@@ -55,7 +55,7 @@ fn every_field_is_held_to_its_limits() {
         by_holder: true,
     };
     let whole = |rev, fp, life| {
-        Effect::Restore(Whole {
+        Effect::Restore(Snapshot {
             id: id(),
             status: id(),
             rev,
@@ -63,7 +63,7 @@ fn every_field_is_held_to_its_limits() {
             life,
         })
     };
-    let open = |deadline, error, phase| WholeLife::Open {
+    let open = |deadline, error, phase| SnapshotLife::Open {
         deadline,
         payload: None,
         attempt: 0,
@@ -74,7 +74,7 @@ fn every_field_is_held_to_its_limits() {
         open(
             Some(end),
             None,
-            WholePhase::Granted(WholeGrant {
+            SnapshotPhase::Granted(SnapshotGrant {
                 kind: LeaseKind::Claim,
                 owner,
                 fence,
@@ -87,15 +87,15 @@ fn every_field_is_held_to_its_limits() {
             }),
         )
     };
-    let least = || open(None, None, WholePhase::Plain);
-    let ending = |at, deadline, owner| WholeLife::Finished {
+    let least = || open(None, None, SnapshotPhase::Plain);
+    let ending = |at, deadline, owner| SnapshotLife::Finished {
         keep_end: end,
         result: None,
-        ending: Some(WholeEnding {
+        ending: Some(SnapshotEnding {
             at,
             deadline,
             attempt: 0,
-            holder: Some(WholeHolder {
+            holder: Some(SnapshotHolder {
                 kind: LeaseKind::Lock,
                 owner,
             }),
@@ -242,17 +242,17 @@ fn every_field_is_held_to_its_limits() {
         lapse(end, vec![one_lease(id(), 1); LIST_MAX + 1]),
         whole(0, None, least()),
         whole(1, Some(long(0)), least()),
-        whole(1, None, open(Some(late), None, WholePhase::Plain)),
-        whole(1, None, open(Some(end), None, WholePhase::Dead(far))),
-        whole(1, None, open(None, None, WholePhase::Dead(end))),
-        whole(1, None, open(None, Some(long(257)), WholePhase::Plain)),
+        whole(1, None, open(Some(late), None, SnapshotPhase::Plain)),
+        whole(1, None, open(Some(end), None, SnapshotPhase::Dead(far))),
+        whole(1, None, open(None, None, SnapshotPhase::Dead(end))),
+        whole(1, None, open(None, Some(long(257)), SnapshotPhase::Plain)),
         whole(
             1,
             None,
             open(
                 Some(end),
                 None,
-                WholePhase::Retrying {
+                SnapshotPhase::Retrying {
                     since: end,
                     at: far,
                 },
@@ -266,7 +266,7 @@ fn every_field_is_held_to_its_limits() {
         whole(
             1,
             None,
-            WholeLife::Finished {
+            SnapshotLife::Finished {
                 keep_end: far,
                 result: None,
                 ending: None,
@@ -325,7 +325,7 @@ fn every_field_is_held_to_its_limits() {
         whole(
             1,
             Some(long(64)),
-            open(Some(WALL_MS_MAX), Some(long(256)), WholePhase::Plain),
+            open(Some(WALL_MS_MAX), Some(long(256)), SnapshotPhase::Plain),
         ),
         whole(
             1,

@@ -5,7 +5,7 @@
 use super::*;
 use crate::engine::effect::{
     AfterTry, Base, Bytes, Ended, FinishedBy, Granted, LIST_MAX, LeaseKind, LeaseOf, Requeued,
-    Whole, WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    Snapshot, SnapshotEnding, SnapshotGrant, SnapshotHolder, SnapshotLife, SnapshotPhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};

@@ -101,8 +101,8 @@ impl Random {
         (0..self.sized(1, 301)).map(|_| self.id()).collect()
     }
 
-    fn grant(&mut self) -> WholeGrant<'static> {
-        WholeGrant {
+    fn grant(&mut self) -> SnapshotGrant<'static> {
+        SnapshotGrant {
             kind: if self.flag() {
                 LeaseKind::Claim
             } else {
@@ -119,39 +119,39 @@ impl Random {
         }
     }
 
-    fn ending(&mut self) -> WholeEnding<'static> {
-        WholeEnding {
+    fn ending(&mut self) -> SnapshotEnding<'static> {
+        SnapshotEnding {
             at: self.moment(),
             deadline: self.maybe(Self::deadline),
             attempt: self.sized(0, 1 << 32) as u32,
-            holder: self.maybe(|random| WholeHolder {
+            holder: self.maybe(|random| SnapshotHolder {
                 kind: LeaseKind::Lock,
                 owner: random.bytes(1, 128),
             }),
         }
     }
 
-    fn life(&mut self) -> WholeLife<'static> {
+    fn life(&mut self) -> SnapshotLife<'static> {
         if self.flag() {
-            return WholeLife::Finished {
+            return SnapshotLife::Finished {
                 keep_end: self.moment(),
                 result: self.maybe(Self::payload),
                 ending: self.maybe(Self::ending),
             };
         }
-        WholeLife::Open {
+        SnapshotLife::Open {
             deadline: Some(self.deadline()),
             payload: self.maybe(Self::payload),
             attempt: self.sized(0, 1 << 32) as u32,
             error: self.maybe(Self::error),
             phase: match self.below(4) {
-                0 => WholePhase::Plain,
-                1 => WholePhase::Dead(self.moment()),
-                2 => WholePhase::Retrying {
+                0 => SnapshotPhase::Plain,
+                1 => SnapshotPhase::Dead(self.moment()),
+                2 => SnapshotPhase::Retrying {
                     since: self.moment(),
                     at: self.moment(),
                 },
-                _ => WholePhase::Granted(self.grant()),
+                _ => SnapshotPhase::Granted(self.grant()),
             },
         }
     }
@@ -279,7 +279,7 @@ impl Random {
                     })
                     .collect(),
             },
-            _ => Effect::Restore(Whole {
+            _ => Effect::Restore(Snapshot {
                 id: self.id(),
                 status: self.status(),
                 rev: self.number(),

@@ -20,7 +20,7 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
         at: at(3),
         by_holder: by == FinishedBy::Ack,
     };
-    let grant = |kind, last_try| WholeGrant {
+    let grant = |kind, last_try| SnapshotGrant {
         kind,
         owner: Bytes::of(b"closer-1"),
         fence: rev,
@@ -32,7 +32,7 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
         last_try,
     };
     let whole = |fp, life| {
-        Effect::Restore(Whole {
+        Effect::Restore(Snapshot {
             id: id(),
             status: Bytes::of(b"unpaid"),
             rev,
@@ -337,12 +337,12 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-open-bare",
             whole(
                 None,
-                WholeLife::Open {
+                SnapshotLife::Open {
                     deadline: Some(at(0)),
                     payload: None,
                     attempt: 0,
                     error: None,
-                    phase: WholePhase::Plain,
+                    phase: SnapshotPhase::Plain,
                 },
             ),
         ),
@@ -350,12 +350,12 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-open-full",
             whole(
                 some(b"f00d"),
-                WholeLife::Open {
+                SnapshotLife::Open {
                     deadline: Some(at(0)),
                     payload: some(b"{\"sku\":7}"),
                     attempt: 16,
                     error: some(b"timeout"),
-                    phase: WholePhase::Granted(grant(LeaseKind::Claim, true)),
+                    phase: SnapshotPhase::Granted(grant(LeaseKind::Claim, true)),
                 },
             ),
         ),
@@ -363,12 +363,12 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-reserved",
             whole(
                 None,
-                WholeLife::Open {
+                SnapshotLife::Open {
                     deadline: None,
                     payload: None,
                     attempt: 0,
                     error: None,
-                    phase: WholePhase::Granted(grant(LeaseKind::Lock, false)),
+                    phase: SnapshotPhase::Granted(grant(LeaseKind::Lock, false)),
                 },
             ),
         ),
@@ -376,7 +376,7 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-finished-bare",
             whole(
                 None,
-                WholeLife::Finished {
+                SnapshotLife::Finished {
                     keep_end: at(1),
                     result: None,
                     ending: None,
@@ -387,7 +387,7 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-finished-full",
             whole(
                 some(b"f"),
-                WholeLife::Finished {
+                SnapshotLife::Finished {
                     keep_end: at(1),
                     result: some(b"r"),
                     ending: None,
@@ -419,12 +419,12 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-retrying",
             whole(
                 None,
-                WholeLife::Open {
+                SnapshotLife::Open {
                     deadline: Some(at(0)),
                     payload: None,
                     attempt: 1,
                     error: None,
-                    phase: WholePhase::Retrying {
+                    phase: SnapshotPhase::Retrying {
                         since: at(1),
                         at: at(1_001),
                     },
@@ -435,12 +435,12 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-dead",
             whole(
                 None,
-                WholeLife::Open {
+                SnapshotLife::Open {
                     deadline: Some(at(0)),
                     payload: None,
                     attempt: 250,
                     error: None,
-                    phase: WholePhase::Dead(at(2)),
+                    phase: SnapshotPhase::Dead(at(2)),
                 },
             ),
         ),
@@ -448,14 +448,14 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-finished-by-a-closer",
             whole(
                 None,
-                WholeLife::Finished {
+                SnapshotLife::Finished {
                     keep_end: at(86_400_000),
                     result: None,
-                    ending: Some(WholeEnding {
+                    ending: Some(SnapshotEnding {
                         at: at(3),
                         deadline: Some(at(0)),
                         attempt: 2,
-                        holder: Some(WholeHolder {
+                        holder: Some(SnapshotHolder {
                             kind: LeaseKind::Claim,
                             owner: Bytes::of(b"closer-1"),
                         }),
@@ -467,10 +467,10 @@ pub(super) fn samples() -> Vec<(&'static str, Effect<'static>)> {
             "restore-finished-by-nobodys-lease",
             whole(
                 None,
-                WholeLife::Finished {
+                SnapshotLife::Finished {
                     keep_end: at(86_400_000),
                     result: None,
-                    ending: Some(WholeEnding {
+                    ending: Some(SnapshotEnding {
                         at: at(3),
                         deadline: None,
                         attempt: 0,

@@ -2,7 +2,7 @@
 
 use super::leases::GrantTimes;
 use super::{Source, boxed};
-use crate::engine::effect::{Whole, WholeGrant, WholeLife, WholePhase};
+use crate::engine::effect::{Snapshot, SnapshotGrant, SnapshotLife, SnapshotPhase};
 use crate::engine::ending::Ending;
 use crate::engine::queue::{Entry, Queue};
 use crate::engine::record::{Grant, Phase, Retry};
@@ -10,12 +10,12 @@ use crate::words::time::Now;
 
 impl Queue {
     /// Makes a record from all of its ground state.
-    pub(super) fn restore(&mut self, now: &Now, whole: &Whole<'_>, source: Source<'_>) -> bool {
+    pub(super) fn restore(&mut self, now: &Now, whole: &Snapshot<'_>, source: Source<'_>) -> bool {
         let Some(i) = self.fresh(&whole.id) else {
             return false;
         };
         let fits = match &whole.life {
-            WholeLife::Finished {
+            SnapshotLife::Finished {
                 keep_end,
                 result,
                 ending,
@@ -35,7 +35,7 @@ impl Queue {
                 }
                 fits
             }
-            WholeLife::Open {
+            SnapshotLife::Open {
                 deadline,
                 payload,
                 attempt,
@@ -70,16 +70,21 @@ impl Queue {
     }
 
     /// What the last grant of a whole record has come to, as this process judges it.
-    fn restored_phase(&mut self, now: &Now, phase: &WholePhase<'_>, source: Source<'_>) -> Phase {
+    fn restored_phase(
+        &mut self,
+        now: &Now,
+        phase: &SnapshotPhase<'_>,
+        source: Source<'_>,
+    ) -> Phase {
         match phase {
-            WholePhase::Plain => Phase::Plain,
-            WholePhase::Dead(at) => Phase::Dead(*at),
-            WholePhase::Retrying { since, at } => Phase::Retrying(Retry {
+            SnapshotPhase::Plain => Phase::Plain,
+            SnapshotPhase::Dead(at) => Phase::Dead(*at),
+            SnapshotPhase::Retrying { since, at } => Phase::Retrying(Retry {
                 since: *since,
                 at: *at,
                 mono: now.to_mono(*at, at.length_since(*since)),
             }),
-            WholePhase::Granted(WholeGrant {
+            SnapshotPhase::Granted(SnapshotGrant {
                 kind,
                 owner,
                 fence,

@@ -2,8 +2,8 @@
 
 use super::IDS;
 use crate::engine::effect::{
-    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Requeued, Whole,
-    WholeEnding, WholeGrant, WholeHolder, WholeLife, WholePhase,
+    AfterTry, Base, Bytes, Effect, Ended, FinishedBy, Granted, LeaseKind, LeaseOf, Requeued,
+    Snapshot, SnapshotEnding, SnapshotGrant, SnapshotHolder, SnapshotLife, SnapshotPhase,
 };
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::{Setting, TRANSITIONS};
@@ -134,15 +134,15 @@ impl Maker<'_> {
         }
     }
 
-    fn phase(&mut self) -> WholePhase<'static> {
+    fn phase(&mut self) -> SnapshotPhase<'static> {
         match self.dice.below(5) {
-            0 => WholePhase::Plain,
-            1 => WholePhase::Dead(self.moment()),
-            2 => WholePhase::Retrying {
+            0 => SnapshotPhase::Plain,
+            1 => SnapshotPhase::Dead(self.moment()),
+            2 => SnapshotPhase::Retrying {
                 since: self.moment(),
                 at: self.moment(),
             },
-            _ => WholePhase::Granted(WholeGrant {
+            _ => SnapshotPhase::Granted(SnapshotGrant {
                 kind: self.kind(),
                 owner: self.owner(),
                 fence: self.number(),
@@ -156,23 +156,23 @@ impl Maker<'_> {
         }
     }
 
-    fn whole(&mut self) -> Whole<'static> {
+    fn whole(&mut self) -> Snapshot<'static> {
         let life = if self.dice.chance(300) {
-            WholeLife::Finished {
+            SnapshotLife::Finished {
                 keep_end: self.moment(),
                 result: self.maybe_text(),
-                ending: self.dice.chance(500).then(|| WholeEnding {
+                ending: self.dice.chance(500).then(|| SnapshotEnding {
                     at: self.moment(),
                     deadline: self.maybe_moment(),
                     attempt: self.small(),
-                    holder: self.dice.chance(500).then(|| WholeHolder {
+                    holder: self.dice.chance(500).then(|| SnapshotHolder {
                         kind: self.kind(),
                         owner: self.owner(),
                     }),
                 }),
             }
         } else {
-            WholeLife::Open {
+            SnapshotLife::Open {
                 deadline: self.dice.chance(700).then(|| self.moment()),
                 payload: self.maybe_text(),
                 attempt: self.small(),
@@ -180,7 +180,7 @@ impl Maker<'_> {
                 phase: self.phase(),
             }
         };
-        Whole {
+        Snapshot {
             id: self.id(),
             status: self.text(),
             rev: self.number(),

@@ -33,7 +33,7 @@ use super::meters::Meters;
 use super::notices::Notices;
 use super::outcome::Outcome;
 use super::session::Sessions;
-use super::settings::{Defaults, Own, Setting};
+use super::settings::{Defaults, Overrides, Setting};
 use super::store::Store;
 use super::tables::fifo::Fifo;
 use super::tables::lazy::{Blank, Lazy};
@@ -112,7 +112,7 @@ pub(super) struct Busy {
     /// The pause. Ground.
     pub(super) pause: Option<Box<Pause>>,
     /// The settings of its own. Ground.
-    pub(super) own: Option<Box<Own>>,
+    pub(super) own: Option<Box<Overrides>>,
     /// Orders that went back to their deadline by a lapse which has not been
     /// announced.
     pub(super) notices: Lazy<Notices>,

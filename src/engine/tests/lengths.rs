@@ -76,17 +76,17 @@ fn what_comes_from_disk_is_cut_to_the_limits_of_today() {
         for since in [WallMs(0), WallMs(1), moment(0)] {
             let mut bench = Bench::new(false);
             bench.compares = false;
-            let whole = Effect::Restore(Whole {
+            let whole = Effect::Restore(Snapshot {
                 id: Bytes::of(b"a"),
                 status: Bytes::of(b""),
                 rev: 9,
                 fp: None,
-                life: WholeLife::Open {
+                life: SnapshotLife::Open {
                     deadline: Some(moment(0)),
                     payload: None,
                     attempt: 1,
                     error: None,
-                    phase: WholePhase::Granted(WholeGrant {
+                    phase: SnapshotPhase::Granted(SnapshotGrant {
                         kind,
                         owner: Bytes::of(b"me"),
                         fence: 7,

@@ -21,8 +21,8 @@ use super::queue::Queue;
 use super::settings::{Defaults, Setting};
 use super::testing::{Digest, digest};
 use crate::engine::effect::{
-    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Requeued, Whole, WholeGrant, WholeLife,
-    WholePhase,
+    AfterTry, Bytes, Effect, Ended, Granted, LeaseKind, Requeued, Snapshot, SnapshotGrant,
+    SnapshotLife, SnapshotPhase,
 };
 use crate::error::Error;
 use crate::request::{Configure, Request, Scan};

@@ -217,7 +217,7 @@ fn a_record_that_contradicts_itself_stops_no_claim() {
             for retry_at in [Some(600), Some(-5), None] {
                 for granted in [true, false] {
                     let mut bench = Bench::new(false);
-                    let grant = WholeGrant {
+                    let grant = SnapshotGrant {
                         kind,
                         owner: Bytes::of(b"me"),
                         fence: 7,
@@ -228,23 +228,23 @@ fn a_record_that_contradicts_itself_stops_no_claim() {
                         holds: 1,
                         last_try: false,
                     };
-                    bench.carry(&Effect::Restore(Whole {
+                    bench.carry(&Effect::Restore(Snapshot {
                         id: Bytes::of(b"odd"),
                         status: Bytes::of(b""),
                         rev: 9,
                         fp: None,
-                        life: WholeLife::Open {
+                        life: SnapshotLife::Open {
                             deadline: Some(moment(-20)),
                             payload: None,
                             attempt: 1,
                             error: None,
                             phase: match retry_at {
-                                _ if granted => WholePhase::Granted(grant),
-                                Some(at) => WholePhase::Retrying {
+                                _ if granted => SnapshotPhase::Granted(grant),
+                                Some(at) => SnapshotPhase::Retrying {
                                     since: WallMs(0),
                                     at: moment(at),
                                 },
-                                None => WholePhase::Dead(moment(-5)),
+                                None => SnapshotPhase::Dead(moment(-5)),
                             },
                         },
                     }));

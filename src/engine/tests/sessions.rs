@@ -221,17 +221,17 @@ fn what_is_put_in_its_place_from_elsewhere_is_not_bound() {
     let own = bench.fences["b".as_bytes()][0];
     let moment = |ms: u64| WallMs(START_MS + ms);
     for (id, fence) in [("a", own + 5), ("b", own + 6)] {
-        bench.carry(&Effect::Restore(Whole {
+        bench.carry(&Effect::Restore(Snapshot {
             id: Bytes::of(id.as_bytes()),
             status: Bytes::of(b""),
             rev: own + 9,
             fp: None,
-            life: WholeLife::Open {
+            life: SnapshotLife::Open {
                 deadline: Some(moment(0)),
                 payload: None,
                 attempt: 1,
                 error: None,
-                phase: WholePhase::Granted(WholeGrant {
+                phase: SnapshotPhase::Granted(SnapshotGrant {
                     kind: LeaseKind::Claim,
                     owner: Bytes::of(b"me"),
                     fence,

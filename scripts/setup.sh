@@ -4,7 +4,7 @@
 # Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
 # redis-server with its tools, a C compiler and libclang for the build, and
 # with --tests the clients the tests use (PHP with its redis extension, Python
-# with redis-py in target/venv, Node.js). Says what it does; says nothing when
+# with packages in target/venv, Node.js). Says what it does; says nothing when
 # there is nothing to do. Works as root or through sudo. The system's own redis
 # service is neither started nor enabled.
 set -euo pipefail
@@ -77,15 +77,17 @@ if [ ${#packages[@]} -gt 0 ]; then
   fi
 fi
 
-# --- redis-py, in a venv of its own ----------------------------------------
+# --- packages of Python, in a venv of their own -----------------------------
 if [ "$tests" = yes ]; then
   venv=$target/venv
-  if ! "$venv/bin/python" -c 'import redis' >/dev/null 2>&1; then
-    say "setup: installing redis-py into $venv"
+  wanted=$root/tests/e2e/requirements.txt
+  # The list that was installed lies beside what was installed from it.
+  if ! cmp -s "$wanted" "$venv/requirements.txt"; then
+    say "setup: installing what tests/e2e/requirements.txt names into $venv"
     rm -rf "$venv"
     python3 -m venv "$venv"
-    # Below 7: the first of those refuse RESP3 on a socket file.
-    "$venv/bin/pip" install --quiet --disable-pip-version-check 'redis>=5,<7'
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+    cp "$wanted" "$venv/requirements.txt"
   fi
 fi
 

@@ -95,3 +95,6 @@ story node tests/clients/story.js
 
 heading "PHP"
 story php tests/clients/story.php
+
+heading "end to end"
+counted "$target/venv/bin/python" -m pytest -c tests/e2e/pytest.ini --numprocesses 2 --dist loadfile tests/e2e

@@ -4,7 +4,7 @@
 # Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
 # redis-server with its tools, a C compiler and libclang for the build, and
 # with --tests the clients the tests use (PHP with its redis extension, Python
-# with packages in target/venv, Node.js). Says what it does; says nothing when
+# with packages in target/venv, Node.js, Go), PostgreSQL and MariaDB. Says what it does; says nothing when
 # there is nothing to do. Works as root or through sudo. The system's own redis
 # service is neither started nor enabled.
 set -euo pipefail
@@ -42,6 +42,15 @@ if [ "$tests" = yes ]; then
   has php || packages+=(php-cli)
   php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null || packages+=(php-redis)
   has node || packages+=(nodejs)
+  # The example shop: Go with redigo and both database drivers, PDO for both, the databases.
+  has go || packages+=(golang-go)
+  for driver in gomodule/redigo lib/pq go-sql-driver/mysql; do
+    [ -d "/usr/share/gocode/src/github.com/$driver" ] || packages+=("golang-github-${driver//\//-}-dev")
+  done
+  php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);' 2>/dev/null || packages+=(php-pgsql)
+  php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);' 2>/dev/null || packages+=(php-mysql)
+  has psql && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql)
+  has mariadb && [ -x /usr/sbin/mariadbd ] || packages+=(mariadb-server)
 fi
 
 # --- system packages -------------------------------------------------------

@@ -117,11 +117,20 @@ class OverPhpRedis extends Orderwheel
 
     public function transaction(array ...$commands): array
     {
-        $multi = $this->redis->multi();
-        foreach ($commands as $words) {
-            $multi->rawCommand(...$words);
+        $this->redis->clearLastError();
+        try {
+            $multi = $this->redis->multi();
+            foreach ($commands as $words) {
+                $multi->rawCommand(...$words);
+            }
+            $replies = $multi->exec();
+        } catch (RedisException $error) {
+            throw self::of($this->redis->getLastError(), $error);
         }
-        return $multi->exec();
+        if ($this->redis->getLastError() !== null) {
+            throw new OrderwheelError($this->redis->getLastError());
+        }
+        return $replies;
     }
 
     public function close(): void
@@ -173,11 +182,17 @@ class OverPredis extends Orderwheel
 
     public function transaction(array ...$commands): array
     {
-        return $this->redis->transaction(function ($multi) use ($commands) {
-            foreach ($commands as $words) {
-                $multi->executeCommand(Predis\Command\RawCommand::create(...$words));
-            }
-        });
+        try {
+            return $this->redis->transaction(function ($multi) use ($commands) {
+                foreach ($commands as $words) {
+                    $multi->executeCommand(Predis\Command\RawCommand::create(...$words));
+                }
+            });
+        } catch (Predis\Connection\ConnectionException $error) {
+            throw new OrderwheelLost($error->getMessage(), 0, $error);
+        } catch (Predis\Response\ServerException $error) {
+            throw new OrderwheelError($error->getMessage(), 0, $error);
+        }
     }
 
     public function close(): void

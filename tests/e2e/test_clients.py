@@ -40,6 +40,10 @@ def test_the_story_is_the_same_in_every_client(client, server, programs):
         assert got(order, "state", "attempt", "lease_ms") == ("expired", 0, -2)
     assert got("1011", "state") == (None,)
     assert record(server, "story:once", "1001:mail")["result"] == "42"
+    # What came too late, or never was, is told so.
+    assert server.run("ORDER.FINISH", "story", "1002", "STATUS", "paid")[:3] == ["FINISHED", "finished", "closed"]
+    assert server.run("ORDER.FINISH", "story", "1999")[0] == "MISSING"
+    assert server.run("TYPE", "story") == "ordrwheel"
     # Nothing was early: each closed order was finished at its deadline or after.
     for order in ("1002", "1004", "1006", "1007", "1008"):
         found = record(server, "story", order)

@@ -9,11 +9,13 @@ from support.wait import until
 
 
 def in_hand(server, programs, client, queue, orders=5, work_ms=400):
-    """A closer with `orders` claimed, the first of them just closed."""
-    with server.client() as redis:
-        due = [word for order in range(1, orders + 1) for word in (str(order), 0)]
-        redis.execute_command("ORDER.MSCHEDULE", queue, "PX", orders, *due, "STATUS", "unpaid", "NX")
+    """A closer that waited for `orders` to fall due and has claimed them, the first of them just closed."""
+    server.run("ORDER.CONFIG", queue, "SET", "max-attempts", 250)
     closer = programs(client, client.closer(url_of(server), queue, work_ms))
+    until(lambda: count(server, queue, "claim_waiters") == 1, 30, f"{client.name} waits: {closer.said('err')}")
+    with server.client() as redis:
+        due = [word for order in range(1, orders + 1) for word in (str(order), 100)]
+        redis.execute_command("ORDER.MSCHEDULE", queue, "PX", orders, *due, "STATUS", "unpaid")
     until(lambda: closer.said().startswith("closed"), 30, f"{client.name} closes the first order: {closer.said('err')}")
     return closer
 
@@ -32,6 +34,9 @@ def test_a_closer_that_is_told_to_stop_hands_back_at_once(client, server, progra
     left = count(server, "stop", "expired")
     assert left == 5 - closed > 0
     assert record(server, "stop", "5")["attempt"] == 0
+    # The closer waited for it, and was not handed it early.
+    first = record(server, "stop", closer.said().split()[1])
+    assert first["finished_at"] >= first["finished_deadline"] > 0
     assert time.monotonic() - told < 10
     # It was idle when told: that ends it too, at the latest with BLOCK.
     with server.client() as redis:
@@ -67,7 +72,9 @@ def test_closer_and_subscriber_come_back_with_the_server(client, serve, programs
     server = serve("appendonly yes", "notify-keyspace-events KEd", port=True)
     subscriber = programs(client, client.subscriber(url_of(server)))
     closer = in_hand(server, programs, client, "back", orders=25, work_ms=20)
-    until(lambda: count(server, "back", "finished") >= 10, 30, "half of it is closed")
+    until(lambda: count(server, "back", "finished") >= 10, 30, "the first batch is closed")
+    # In the middle of the second: a batch takes 200 ms.
+    time.sleep(0.08)
     server.kill()
     time.sleep(0.3)
     server.start()

@@ -70,6 +70,9 @@ counted cargo test --quiet --lib
 heading "the module in a server"
 counted cargo test --quiet --test '*'
 
+heading "fuzzers, a short run"
+counted scripts/fuzz.sh --smoke
+
 heading "run.sh"
 single scripts/run.sh --check
 

@@ -38,8 +38,10 @@ fn pages() -> Vec<(PathBuf, String)> {
     let mut paths = vec![root().join("CHANGELOG.md")];
     for entry in fs::read_dir(root()).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.starts_with("README") && name.ends_with(".md") {
+        let is_readme = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("README"));
+        if is_readme && path.extension().is_some_and(|end| end == "md") {
             paths.push(path);
         }
     }

@@ -23,7 +23,9 @@
 //!
 //! It begins where a part takes what would do for seven quarters of what is in it,
 //! and ends where the part takes what it needs: so a queue that breathes is left
-//! alone, and on average at most some one order moves for each that has gone.
+//! alone, and on average at most some one order moves for each that has gone. A queue
+//! that is being emptied is left alone too, see [`Calm`]: its pages come free by
+//! themselves, and what was moved would be gone a moment later.
 //!
 //! Deliberately absent: the table of the arena's page heads (40 bytes for each 64
 //! KiB there ever were), and home lines of the index (removals merge them).
@@ -34,6 +36,54 @@ use super::rows::split_block;
 use super::store::Store;
 use super::tables::slab::tight::{MOVES_MAX, WASTE_MIN, pack};
 use super::views::{by_deadline, by_keep, by_lease};
+use crate::words::time::Now;
+
+/// How long a sparse queue is watched before anything in it moves, milliseconds.
+const WATCH_MS: u64 = 1_000;
+/// A queue that loses more than this part of its orders in [`WATCH_MS`] is being
+/// emptied. At that pace ten million become ten thousand in four minutes, so it does
+/// not put a compaction off for ever.
+const EMPTYING: usize = 32;
+
+/// Whether a sparse queue has kept its size for a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calm {
+    /// When (monotonic) its orders were counted, milliseconds.
+    at_ms: u64,
+    /// How many there were.
+    orders: usize,
+    /// Whether they had hardly become fewer since the count before.
+    steady: bool,
+}
+
+impl Calm {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Self = Self {
+        at_ms: 0,
+        orders: 0,
+        steady: false,
+    };
+
+    /// Counts again where it is time. In how many milliseconds something may move: 0
+    /// is now.
+    fn look(&mut self, now_ms: u64, orders: usize) -> u64 {
+        let since_ms = now_ms.saturating_sub(self.at_ms);
+        if since_ms >= WATCH_MS {
+            let gone = self.orders.saturating_sub(orders);
+            // What was counted long ago says nothing of now.
+            let is_fresh = since_ms <= 2 * WATCH_MS;
+            *self = Self {
+                at_ms: now_ms,
+                orders,
+                steady: is_fresh && gone <= self.orders / EMPTYING,
+            };
+        }
+        if self.steady {
+            return 0;
+        }
+        WATCH_MS.saturating_sub(now_ms.saturating_sub(self.at_ms))
+    }
+}
 
 /// A part of a queue that is compacted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +128,16 @@ impl Queue {
     /// of blocks at most.
     pub fn is_sparse(&self) -> bool {
         self.compacting != 0 || Part::ALL.iter().any(|part| self.is_part_sparse(*part))
+    }
+
+    /// In how many milliseconds [`Queue::compact`] is worth while: 0 is now, `None` as
+    /// long as nothing changes. O(1).
+    pub fn compact_in(&mut self, now: &Now) -> Option<u64> {
+        if !self.is_sparse() {
+            return None;
+        }
+        let orders = self.store.len();
+        Some(self.busy.calm.look(now.mono_us / 1000, orders))
     }
 
     /// Moves together what lies scattered, where that is worth it. `more` is asked
@@ -230,5 +290,48 @@ impl Store {
             let i = self.seek(id)?;
             (rows.bytes_of(rows.get(i)?) == bytes).then_some(i)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Calm;
+
+    /// What is said to these counts, each `(millisecond, orders)`.
+    fn said(counts: &[(u64, usize)]) -> Vec<u64> {
+        let mut calm = Calm::UNKNOWN;
+        let look = |(at, orders): &(u64, usize)| calm.look(*at, *orders);
+        counts.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_queue_that_keeps_its_size_is_moved_together_after_a_second() {
+        let counts = [(5_000, 640), (5_400, 640), (6_000, 640), (6_001, 600)];
+        assert_eq!(said(&counts), [1_000, 600, 0, 0]);
+        // One part in 32 may go in a second; it may grow.
+        assert_eq!(said(&[(5_000, 640), (6_000, 620)]), [1_000, 0]);
+        assert_eq!(said(&[(5_000, 640), (6_000, 9_000)]), [1_000, 0]);
+        assert_eq!(said(&[(5_000, 0), (6_000, 0)]), [1_000, 0]);
+    }
+
+    #[test]
+    fn a_queue_that_is_being_emptied_is_left_alone_until_it_is_not() {
+        let counts = [
+            (5_000, 640),
+            (6_000, 619),
+            (6_300, 500),
+            (7_000, 300),
+            (8_000, 300),
+            (9_000, 200),
+            (9_500, 200),
+            (10_000, 200),
+        ];
+        assert_eq!(said(&counts), [1_000, 1_000, 700, 1_000, 0, 1_000, 500, 0]);
+    }
+
+    #[test]
+    fn what_was_counted_long_ago_says_nothing() {
+        let counts = [(5_000, 640), (7_001, 640), (8_001, 640), (30_000, 640)];
+        assert_eq!(said(&counts), [1_000, 1_000, 0, 1_000]);
     }
 }

@@ -28,6 +28,7 @@
 //!
 //! Deliberately absent: a drain, and any cascade by time (see `wheel`).
 
+use super::compact::Calm;
 use super::effect::Effect;
 use super::meters::Meters;
 use super::notices::Notices;
@@ -134,6 +135,8 @@ pub(super) struct Busy {
     /// What stands neither in the wheel of deadlines nor in that of keep ends, by
     /// deadline.
     outside: Seconds,
+    /// Whether it is worth while to move it together.
+    pub(super) calm: Calm,
 }
 
 impl Busy {
@@ -163,6 +166,7 @@ impl Busy {
         taken: Vec::new(),
         due: stock::Due::NONE,
         outside: Seconds::new(),
+        calm: Calm::UNKNOWN,
     };
 }
 

@@ -1,6 +1,6 @@
 //! Announcements: what time has brought, told at the pace that is set.
 
-use super::{Pass, Progress};
+use super::{Audience, Pass, Progress};
 use crate::engine::tables::tokens::{Rate, Tokens};
 use crate::shell::schedule::timer::{self, AGENDA};
 use crate::shell::server::api::{Ctx, Mode, Name};
@@ -15,6 +15,11 @@ const ANNOUNCE_MAX: u64 = 64;
 /// As many as so many microseconds bring may be made at once, at least one.
 const AT_ONCE_US: u64 = 10_000;
 
+/// When they have run out, that many milliseconds' worth comes together before the next
+/// are made: a backlog is late whatever is done, and each run of the timer costs. So
+/// too where the time for announcing has run out and nobody can hear it.
+pub(super) const GATHER_MS: u64 = 4;
+
 /// The announcements that this server may make.
 static TOKENS: Shared<Tokens> = Shared::new(Tokens::new());
 
@@ -26,12 +31,11 @@ fn rate() -> Rate {
     }
 }
 
-/// In how many milliseconds, at least one, an announcement may be made, where none may
-/// be now.
+/// In how many milliseconds announcements go on, where none may be made now.
 fn next_token_ms() -> u64 {
     let now_us = clock::mono_us();
     let ahead_us = TOKENS.with(|tokens| tokens.next_us(rate(), now_us));
-    ahead_us.unwrap_or(0).div_ceil(1000).max(1)
+    ahead_us.unwrap_or(0).div_ceil(1000).max(GATHER_MS)
 }
 
 /// Takes at most `want` of the announcements that may be made now.
@@ -92,6 +96,9 @@ pub(super) fn announce(
         }
         events::publish(ctx, name, &out);
         if !pass.may_announce() {
+            if pass.audience == Audience::Nowhere {
+                progress.held_until = Some(pass.in_ms(GATHER_MS));
+            }
             break;
         }
     }

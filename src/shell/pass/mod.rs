@@ -52,23 +52,50 @@ const REPLICA_MS: u64 = 1_000;
 const PANIC_MS: u64 = 1_000;
 /// How many queues are taken out of the agenda at a time.
 const TAKE_MAX: usize = 64;
-/// When a compaction goes on that had no time left: it takes a tenth of the server's
-/// time at most.
-const COMPACT_MS: u64 = 10;
+/// Compactions take this part of the server's time at most, however often passes come.
+const COMPACT_PART: u64 = 10;
 /// When it is tried again where a child process is saving.
 const COMPACT_LATER_MS: u64 = 1_000;
 /// How many records one APPLY forgets.
 const FORGET_MAX: usize = 256;
 
-/// Announcing has this part of a pass: half. Nobody waits for an announcement as for a
-/// grant, and where a million are due the closers' own commands fill the server.
-const HEARD: u64 = 2;
-/// The part where nobody can hear it. All it does then is to note that it was done,
-/// which a claim does by itself.
-const UNHEARD: u64 = 16;
+/// Whether anybody can hear announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    /// Somebody may. Announcing has half of a pass then: nobody waits for an announcement
+    /// as for a grant, and where a million are due the closers' own commands fill the
+    /// server.
+    There,
+    /// Nobody. All that announcing does then is to note that it was done, which a claim
+    /// does by itself: it has a quarter of a pass, and not of every one, see
+    /// [`announce::GATHER_MS`].
+    Nowhere,
+}
+
+impl Audience {
+    /// What there is now.
+    fn now() -> Self {
+        if events::is_there() {
+            Self::There
+        } else {
+            Self::Nowhere
+        }
+    }
+
+    /// The part of a pass that announcing has: one in so many.
+    const fn part(self) -> u64 {
+        match self {
+            Self::There => 2,
+            Self::Nowhere => 4,
+        }
+    }
+}
 
 /// When (monotonic) it was last logged that dead orders were dropped.
 static DROPPED_AT: SharedCell<u64> = SharedCell::new(0);
+
+/// When (monotonic) the next compaction may begin or go on, microseconds.
+static COMPACT_AT: SharedCell<u64> = SharedCell::new(0);
 
 /// Whether the last pass ended before it came to all that was due.
 static BEHIND: SharedCell<bool> = SharedCell::new(false);
@@ -79,7 +106,9 @@ struct Pass {
     now: Now,
     /// When (monotonic) it has to end.
     end_us: u64,
-    /// When (monotonic) it has to end announcing, see [`HEARD`] and [`UNHEARD`].
+    /// Who can hear announcements.
+    audience: Audience,
+    /// When (monotonic) it has to end announcing.
     announced_us: u64,
     /// This server may write, announce and grant.
     primary: bool,
@@ -125,11 +154,12 @@ pub(crate) fn run(ctx: Ctx) {
     let flags = ctx.flags();
     let primary = flags & flag::MASTER != 0 && flags & (flag::LOADING | flag::ASYNC_LOADING) == 0;
     let budget_us = settings::TICK_BUDGET_US.get();
-    let part = if events::is_there() { HEARD } else { UNHEARD };
+    let audience = Audience::now();
     let pass = Pass {
         now,
         end_us: now.mono_us.saturating_add(budget_us),
-        announced_us: now.mono_us.saturating_add(budget_us / part),
+        audience,
+        announced_us: now.mono_us.saturating_add(budget_us / audience.part()),
         primary,
         paused: replication_is_paused(),
         hold_until_us: timer::hold_until_us(),
@@ -358,16 +388,28 @@ fn next_look(
 
 /// Moves a queue that has shrunk together, as far as there is time. When to go on.
 fn compact(pass: &Pass, queue: &mut Queue) -> u64 {
-    let wait_ms = if !queue.is_sparse() {
+    let Some(watch_ms) = queue.compact_in(&pass.now) else {
         return NEVER;
-    } else if pass.is_shared {
-        COMPACT_LATER_MS
-    } else if pass.more() && queue.compact(&mut || pass.more()) {
-        return NEVER;
-    } else {
-        COMPACT_MS
     };
-    pass.now.wall_ms().0.saturating_add(wait_ms)
+    let begin_us = clock::mono_us();
+    let rest_us = COMPACT_AT.get().saturating_sub(begin_us);
+    let wait_ms = if pass.is_shared {
+        COMPACT_LATER_MS
+    } else if watch_ms > 0 {
+        watch_ms
+    } else if rest_us > 0 {
+        rest_us.div_ceil(1000)
+    } else {
+        let done = queue.compact(&mut || pass.more());
+        let end_us = clock::mono_us();
+        let rest_us = end_us.saturating_sub(begin_us) * (COMPACT_PART - 1);
+        COMPACT_AT.set(end_us.saturating_add(rest_us));
+        if done {
+            return NEVER;
+        }
+        rest_us.div_ceil(1000).max(1)
+    };
+    pass.in_ms(wait_ms)
 }
 
 /// Removes what reads as missing, and the oldest dead. False if refused.

@@ -12,14 +12,14 @@ stop=no why=
 step() {
   local reply rows id fence attempt at left=()
   outcomes=()
-  # Seven lines per order; the last may lack its empty payload. No payload may have line ends.
+  # Seven lines per order; the last may lack an empty status and payload. No payload may have line ends.
   reply=$(call ORDER.CLAIM "$1" "$2" COUNT 10 PX 30000 BLOCK 2000) || return
   mapfile -t rows <<<"$reply"
-  for ((at = 0; at + 5 < ${#rows[@]}; at += 7)); do
+  for ((at = 0; at + 4 < ${#rows[@]}; at += 7)); do
     id=${rows[at]} fence=${rows[at + 1]} attempt=${rows[at + 3]}
     if [ "$stop" = yes ]; then
       left+=("$id" "$fence")
-    elif close_order "$id" "$fence" "${rows[at + 5]}" "$attempt"; then
+    elif close_order "$id" "$fence" "${rows[at + 5]-}" "$attempt"; then
       # Each as it is done: a call takes longer than a batch would save.
       outcomes[$id]=$(insist 1 ORDER.ACK "$1" "$id" "$fence" STATUS "$status") || return
     else

@@ -45,6 +45,7 @@ if [ "$tests" = yes ]; then
   [ -e /usr/share/php/Predis/Autoloader.php ] || packages+=(php-predis)
   has node || packages+=(nodejs)
   has npm || packages+=(npm)
+  has shellcheck || packages+=(shellcheck)
   has go || packages+=(golang-go)
   [ -d /usr/share/gocode/src/github.com/gomodule/redigo ] || packages+=(golang-github-gomodule-redigo-dev)
 fi

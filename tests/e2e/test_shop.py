@@ -8,11 +8,13 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import time
 
 import pytest
 
 from support import databases, shop as shops
+from support.pages import blocks
 from support.wait import until
 
 ORDERS = int(os.environ.get("ORDERWHEEL_SHOP_ORDERS", "200"))
@@ -204,6 +206,24 @@ def test_reconcile_repairs_both_ways_and_closes_without_redis(shop, language):
     shop.redis.start()
     shop.settle()
     assert shop.account()["closed"] == 4
+
+
+def test_the_commands_of_the_examples_page_run_as_they_stand(shop, binary):
+    """But for where the database and Redis are: an order is made, paid, and both closers end on SIGTERM."""
+    shop.stock(9)
+    php, go = blocks("examples/shop/README.md", "sh")
+    ours = {language: shop.database.environment(language) for language in shops.LANGUAGES}
+    for theirs, here in (("127.0.0.1:6400", shop.redis.socket), ("pgsql:host=127.0.0.1;dbname=shop", ours["php"]["SHOP_DSN"]),
+                         ("SHOP_USER=shop SHOP_PASSWORD=secret", f"SHOP_USER={ours['php']['SHOP_USER']} SHOP_PASSWORD=")):
+        assert theirs in php
+        php = php.replace(theirs, here)
+    php += "jobs -p\nkill $(jobs -p)\nwait\n"
+    done = subprocess.run(["bash", "-c", php], cwd=shops.PLACE, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-4:-2] == ["1001 created", "1001 paid"], (done.stdout, done.stderr)
+    build, dsn, closer = go.splitlines()
+    assert "go build -o ../shop ." in build and "postgres://" in dsn and closer == "./shop closer"
+    shop.settle()
+    assert shop.database.sql("SELECT status, payment FROM orders") == [["paid", "pay:9f3c"]]
 
 
 class Desk:

@@ -163,12 +163,14 @@ def test_a_failure_in_every_step_costs_no_order(shop, event):
     for program in asked + payers:
         program.close()
     for name in ("create", "pay"):
-        shop.ask_all(name, [line for program in asked + payers if program.name == name for line in program.unanswered()])
+        kind = [program for program in asked + payers if program.name == name]
+        shop.ask_all(name, [line for program in kind for line in program.unanswered()])
     again = set(shop.payments)
     while again:
         for program in shop.programs:
             if program.name == "pay":
-                again -= {question.split()[1] for question, line in zip(program.questions, program.lines()) if line[1] != "busy"}
+                answers = zip(program.questions, program.lines())
+                again -= {question.split()[1] for question, line in answers if line[1] != "busy"}
         shop.ask_all("pay", [f"{shop.payments[payment]} {payment}" for payment in sorted(again)])
     for program in halted:
         if program.name in ("closer", "relay"):
@@ -213,7 +215,8 @@ def test_the_commands_of_the_examples_page_run_as_they_stand(shop, binary):
     shop.stock(9)
     php, go = blocks("examples/shop/README.md", "sh")
     ours = {language: shop.database.environment(language) for language in shops.LANGUAGES}
-    for theirs, here in (("127.0.0.1:6400", shop.redis.socket), ("pgsql:host=127.0.0.1;dbname=shop", ours["php"]["SHOP_DSN"]),
+    for theirs, here in (("127.0.0.1:6400", shop.redis.socket),
+                         ("pgsql:host=127.0.0.1;dbname=shop", ours["php"]["SHOP_DSN"]),
                          ("SHOP_USER=shop SHOP_PASSWORD=secret", f"SHOP_USER={ours['php']['SHOP_USER']} SHOP_PASSWORD=")):
         assert theirs in php
         php = php.replace(theirs, here)
@@ -244,7 +247,8 @@ class Desk:
         for place, program in enumerate(self.places):
             if not program.alive:
                 self.deaths += 1
-                self.places[place] = self.shop.start(program.language, self.name, at=next(self.lives) if self.mortal() else "")
+                at = next(self.lives) if self.mortal() else ""
+                self.places[place] = self.shop.start(program.language, self.name, at=at)
                 for line in program.unanswered():
                     self.places[place].ask(line)
 
@@ -270,7 +274,11 @@ def test_a_shop_under_fire_loses_nothing(shop):
         at = length * (turn + 0.25) / turns
         outages += [(began + at, kill_redis), (began + at + length / turns / 2, kill_database)]
     languages = itertools.cycle(shops.LANGUAGES)
-    while made < ORDERS or plan or any(program.unanswered() for name in ("create", "pay") for program in desks[name].places):
+
+    def asking():
+        return any(program.unanswered() for name in ("create", "pay") for program in desks[name].places)
+
+    while made < ORDERS or plan or asking():
         now = time.monotonic()
         assert now < began + length * 3 + 90, "it comes to no end"
         while made < min(ORDERS, (now - began) * rate):
@@ -318,7 +326,8 @@ def test_a_shop_under_fire_loses_nothing(shop):
     shop.settle()
     figures = shop.account()
     late = figures.pop("late ms")
-    deliveries = sum(line[0] in ("closed", "found") for program in shop.programs if program.name == "closer" for line in program.lines())
+    closers = [program for program in shop.programs if program.name == "closer"]
+    deliveries = sum(line[0] in ("closed", "found") for program in closers for line in program.lines())
     reconciled = [line for program in shop.programs if program.name == "reconcile" for line in program.lines()]
     print(f"\n{shop.database.name}: {figures}, payments {len(shop.payments)}, "
           f"deaths {({name: desk.deaths for name, desk in desks.items()})}, outages {2 * turns}, deliveries {deliveries}, "

@@ -57,7 +57,8 @@ class Database:
 
     def run(self, *words):
         """One program of the database's user, with its end."""
-        done = subprocess.run(self.as_user(*words), cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(self.as_user(*words), cwd=self.folder, capture_output=True, text=True, timeout=120,
+                              check=False)
         assert done.returncode == 0, f"{words[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 
     def make(self):
@@ -70,7 +71,8 @@ class Database:
 
     def sql(self, text, database="shop"):
         """Runs SQL with the database's own client; rows of texts."""
-        done = subprocess.run(self.client(database), input=text, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(self.client(database), input=text, capture_output=True, text=True, timeout=60,
+                              check=False)
         assert done.returncode == 0, f"{text[:200]}: {done.stderr[-2000:]}"
         return [line.split("\t") for line in done.stdout.splitlines()]
 

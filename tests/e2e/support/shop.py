@@ -76,7 +76,7 @@ class Program:
 
     def halted(self):
         """Whether it has stopped itself at its step."""
-        assert self.alive, f"{self.name} at {self.at} ended: {self.process.poll()} {self.output.read_text()[-500:]} {self.errors.read_text()[-500:]}"
+        assert self.alive, f"{self.name} at {self.at} ended: {self.errors.read_text()[-500:]}"
         return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
     def signal(self, number):
@@ -139,7 +139,7 @@ class Shop:
         programs = [self.start(language, name) for language in LANGUAGES]
         for number, line in enumerate(lines):
             programs[number % 2].ask(line)
-        until(lambda: sum(len(program.lines()) for program in programs) >= len(lines), seconds, f"{name}: all answered", 0.02)
+        until(lambda: sum(len(program.lines()) for program in programs) >= len(lines), seconds, f"{name}: answers", 0.02)
         for program in programs:
             program.close()
             program.process.wait(20)
@@ -175,18 +175,19 @@ class Shop:
     def account(self):
         """Holds the database, Redis, and what customers were told against each other. Answers how it ended."""
         rows = self.database.sql(
-            "SELECT id, item, quantity, status, coalesce(payment, ''), reminded, deadline, coalesce(closed_at, 0) FROM orders")
+            "SELECT id, item, quantity, status, coalesce(payment, ''), reminded, deadline, coalesce(closed_at, 0)"
+            " FROM orders")
         orders = {row[0]: row for row in rows}
         told = {}
         for program in self.programs:
             for question, line in zip(program.questions, program.lines()):
                 if program.name == "create":
-                    assert line[1] == "created" and line[0] in orders, f"told {line}, the database: {orders.get(line[0])}"
+                    assert line[1] == "created" and line[0] in orders, f"{line}: {orders.get(line[0])}"
                 elif program.name == "pay" and line[1] != "busy":
                     told.setdefault(question.split()[1], set()).add(line[1])
         for payment, order in self.payments.items():
             paid = orders[order][3] == "paid" and orders[order][4] == payment
-            assert told.get(payment) == {"paid" if paid else "refund"}, f"{payment}: told {told.get(payment)}, {orders[order]}"
+            assert told.get(payment) == {"paid" if paid else "refund"}, f"{payment}: {told.get(payment)}, {orders[order]}"
         for order in orders.values():
             assert order[3] in ("paid", "closed"), f"still open: {order}"
             assert (order[3] == "paid") == (order[4] in self.payments), order

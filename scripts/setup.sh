@@ -5,9 +5,10 @@
 # redis-server with its tools, a C compiler and libclang for the build, and
 # with --tests the clients the tests use (PHP with its redis extension and
 # Predis, Python with packages in target/venv, Node.js, Go with redigo; in
-# target/clients each redis-py by itself, and what the examples take from npm). Says what it does; says nothing when
-# there is nothing to do. Works as root or through sudo. The system's own redis
-# service is neither started nor enabled.
+# target/clients each redis-py by itself, and what the examples take from npm),
+# PostgreSQL and MariaDB with their drivers. Says what it does; says nothing when
+# there is nothing to do. Works as root or through sudo. The system's own
+# services of Redis and the databases are neither started nor enabled.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -31,8 +32,8 @@ has_libclang() {
 }
 
 packages=()
-redis_is_new=no
-if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) redis_is_new=yes; fi
+new_services=()
+if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) new_services+=(redis-server); fi
 has redis-cli || packages+=(redis-tools)
 has cc || packages+=(gcc libc6-dev)
 has_libclang || packages+=(libclang-dev)
@@ -47,7 +48,14 @@ if [ "$tests" = yes ]; then
   has npm || packages+=(npm)
   has shellcheck || packages+=(shellcheck)
   has go || packages+=(golang-go)
-  [ -d /usr/share/gocode/src/github.com/gomodule/redigo ] || packages+=(golang-github-gomodule-redigo-dev)
+  # For the example shop: both databases, with their drivers for Go and PHP.
+  for driver in gomodule/redigo lib/pq go-sql-driver/mysql; do
+    [ -d "/usr/share/gocode/src/github.com/$driver" ] || packages+=("golang-github-${driver//\//-}-dev")
+  done
+  php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);' 2>/dev/null || packages+=(php-pgsql)
+  php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);' 2>/dev/null || packages+=(php-mysql)
+  has psql && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql) new_services+=(postgresql)
+  has mariadb && [ -x /usr/sbin/mariadbd ] || packages+=(mariadb-server) new_services+=(mariadb)
 fi
 
 # --- system packages -------------------------------------------------------
@@ -76,10 +84,10 @@ if [ ${#packages[@]} -gt 0 ]; then
     fail "apt-get could not install ${packages[*]}"
   fi
   rm -f "$log"
-  if [ "$redis_is_new" = yes ] && has systemctl; then
+  if [ ${#new_services[@]} -gt 0 ] && has systemctl; then
     # Not at the next start of the machine either; where systemd does not run
     # there is nothing to switch off.
-    ${as_root[@]+"${as_root[@]}"} systemctl disable redis-server >/dev/null 2>&1 || true
+    ${as_root[@]+"${as_root[@]}"} systemctl disable "${new_services[@]}" >/dev/null 2>&1 || true
   fi
 fi
 

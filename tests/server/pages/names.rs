@@ -35,6 +35,9 @@ fn every_name_in_the_pages_is_one_of_the_servers() {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, _)| name.to_owned()),
     );
+    // The sections of INFO.
+    let sections = info.lines().filter_map(|line| line.strip_prefix("# "));
+    known.extend(sections.map(str::to_owned));
     for (page, text) in pages() {
         for name in names_in(&text) {
             assert!(known.contains(&name), "{page}: there is no {name}");

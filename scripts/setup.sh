@@ -4,9 +4,9 @@
 # Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
 # redis-server with its tools, a C compiler and libclang for the build, and
 # with --tests the clients the tests use (PHP with its redis extension, Python
-# with packages in target/venv, Node.js). Says what it does; says nothing when
-# there is nothing to do. Works as root or through sudo. The system's own redis
-# service is neither started nor enabled.
+# with packages in target/venv, Node.js, Prometheus with its exporter). Says what it
+# does; says nothing when there is nothing to do. Works as root or through sudo. The
+# system's own services are neither started nor enabled.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -30,8 +30,9 @@ has_libclang() {
 }
 
 packages=()
-redis_is_new=no
-if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) redis_is_new=yes; fi
+# Those of them that Debian would start with the machine.
+services=()
+if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) services+=(redis-server); fi
 has redis-cli || packages+=(redis-tools)
 has cc || packages+=(gcc libc6-dev)
 has_libclang || packages+=(libclang-dev)
@@ -42,6 +43,10 @@ if [ "$tests" = yes ]; then
   has php || packages+=(php-cli)
   php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null || packages+=(php-redis)
   has node || packages+=(nodejs)
+  # promtool comes with it.
+  for package in prometheus prometheus-redis-exporter; do
+    has "$package" || packages+=("$package") services+=("$package")
+  done
 fi
 
 # --- system packages -------------------------------------------------------
@@ -70,10 +75,12 @@ if [ ${#packages[@]} -gt 0 ]; then
     fail "apt-get could not install ${packages[*]}"
   fi
   rm -f "$log"
-  if [ "$redis_is_new" = yes ] && has systemctl; then
+  if has systemctl; then
     # Not at the next start of the machine either; where systemd does not run
     # there is nothing to switch off.
-    ${as_root[@]+"${as_root[@]}"} systemctl disable redis-server >/dev/null 2>&1 || true
+    for service in ${services[@]+"${services[@]}"}; do
+      ${as_root[@]+"${as_root[@]}"} systemctl disable "$service" >/dev/null 2>&1 || true
+    done
   fi
 fi
 

@@ -3,10 +3,12 @@
 #
 # Installs what is lacking on a Debian or Ubuntu machine that has Rust: a
 # redis-server with its tools, a C compiler and libclang for the build, and
-# with --tests the clients the tests use (PHP with its redis extension, Python
-# with packages in target/venv, Node.js, Prometheus with its exporter). Says what it
-# does; says nothing when there is nothing to do. Works as root or through sudo. The
-# system's own services are neither started nor enabled.
+# with --tests the clients the tests use (PHP with its redis extension and
+# Predis, Python with packages in target/venv, Node.js, Go with redigo; in
+# target/clients each redis-py by itself, and what the examples take from npm) and
+# Prometheus with its exporter. Says what it does; says nothing when there is nothing
+# to do. Works as root or through sudo. The system's own services are neither started
+# nor enabled.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -42,7 +44,12 @@ if [ "$tests" = yes ]; then
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || packages+=(python3-venv)
   has php || packages+=(php-cli)
   php -r 'exit(extension_loaded("redis") ? 0 : 1);' 2>/dev/null || packages+=(php-redis)
+  [ -e /usr/share/php/Predis/Autoloader.php ] || packages+=(php-predis)
   has node || packages+=(nodejs)
+  has npm || packages+=(npm)
+  has shellcheck || packages+=(shellcheck)
+  has go || packages+=(golang-go)
+  [ -d /usr/share/gocode/src/github.com/gomodule/redigo ] || packages+=(golang-github-gomodule-redigo-dev)
   # promtool comes with it.
   for package in prometheus prometheus-redis-exporter; do
     has "$package" || packages+=("$package") services+=("$package")
@@ -95,6 +102,28 @@ if [ "$tests" = yes ]; then
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
     cp "$wanted" "$venv/requirements.txt"
+  fi
+fi
+
+# --- clients, each version of redis-py in a folder of its own -----------------
+if [ "$tests" = yes ]; then
+  for version in 5 6 8; do
+    folder=$target/clients/redis-py-$version
+    [ ! -e "$folder/complete" ] || continue
+    say "setup: installing redis-py $version into $folder"
+    rm -rf "$folder"
+    "$target/venv/bin/pip" install --quiet --disable-pip-version-check --target "$folder" "redis>=$version,<$((version + 1))"
+    touch "$folder/complete"
+  done
+  folder=$target/clients/node
+  if ! cmp -s "$root/examples/node/package-lock.json" "$folder/installed"; then
+    say "setup: installing what examples/node/package-lock.json names into $folder"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cp "$root"/examples/node/package{,-lock}.json "$folder"
+    # Version 6 of both wants a newer Node.js than Debian 12 has; the tests leave it out there.
+    (cd "$folder" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+    cp "$folder/package-lock.json" "$folder/installed"
   fi
 fi
 

@@ -3,8 +3,8 @@
 #
 # Everything CI runs, in this order: formatting, lints, code docs, the release build, the
 # tests of the pure core, the tests of the module in a real server, the demo,
-# and the stories of real clients (redis-cli with Lua, redis-py, JavaScript, PHP). Stops at
-# the first failure. The last line counts the single tests of all runners.
+# and the tests end to end with real clients (PHP, Go, Python, JavaScript, bash, Lua). Stops
+# at the first failure. The last line counts the single tests of all runners.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,6 @@ failed=0
 output=$(mktemp)
 at_exit() {
   local status=$?
-  stop_throwaway
   rm -f "$output"
   # A step that broke before it could count still counts as one failure.
   if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
@@ -29,7 +28,7 @@ trap 'exit 130' INT TERM
 heading() { printf '\n== %s\n' "$*"; }
 
 # Runs a step that counts its tests itself, as cargo test does ("N passed; N
-# failed") or as our own stories do ("N passed, N failed"), and adds them up. A
+# failed") or as the tests end to end do ("N passed, N failed"), and adds them up. A
 # step without a single test is a mistake.
 counted() {
   local status=0 ours theirs
@@ -47,13 +46,6 @@ counted() {
 single() {
   "$@"
   passed=$((passed + 1))
-}
-
-# A client's story against a fresh server.
-story() {
-  start_throwaway "notify-keyspace-events KEd"
-  counted "$@" "$server_socket"
-  stop_throwaway
 }
 
 heading "what the tests need"
@@ -78,23 +70,14 @@ counted cargo test --quiet --lib
 heading "the module in a server"
 counted cargo test --quiet --test '*'
 
+heading "fuzzers, a short run"
+counted scripts/fuzz.sh --smoke
+
 heading "run.sh"
 single scripts/run.sh --check
 
 heading "demo"
 single scripts/demo.sh
-
-heading "redis-cli and Lua"
-story bash tests/clients/story.sh
-
-heading "redis-py"
-story "$target/venv/bin/python" tests/clients/story.py
-
-heading "JavaScript"
-story node tests/clients/story.js
-
-heading "PHP"
-story php tests/clients/story.php
 
 heading "end to end"
 counted "$target/venv/bin/python" -m pytest -c tests/e2e/pytest.ini --numprocesses 2 --dist loadfile tests/e2e

@@ -43,32 +43,38 @@ pub mod codec;
 pub mod engine;
 pub mod error;
 pub mod request;
+#[cfg(not(fuzzing))]
 mod shell;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod testing;
 pub mod words;
 
-use shell::{TYPE, load};
+/// What the server needs of this library. A fuzzer has the pure modules alone: no
+/// server, so no allocator of one.
+#[cfg(not(fuzzing))]
+mod library {
+    use crate::shell::{TYPE, load};
 
-/// The allocator: the server's, so that `used_memory` and `maxmemory` see what
-/// the module takes. It does not exist outside a server, where tests run.
-#[cfg(not(test))]
-type Allocator = redis_module::alloc::RedisAlloc;
-/// The allocator under test.
-#[cfg(test)]
-type Allocator = std::alloc::System;
+    /// The allocator: the server's, so that `used_memory` and `maxmemory` see what
+    /// the module takes. It does not exist outside a server, where tests run.
+    #[cfg(not(test))]
+    type Allocator = redis_module::alloc::RedisAlloc;
+    /// The allocator under test.
+    #[cfg(test)]
+    type Allocator = std::alloc::System;
 
-/// The one allocator value.
-#[cfg(not(test))]
-const ALLOCATOR: Allocator = redis_module::alloc::RedisAlloc;
-/// The one allocator value, under test.
-#[cfg(test)]
-const ALLOCATOR: Allocator = std::alloc::System;
+    /// The one allocator value.
+    #[cfg(not(test))]
+    const ALLOCATOR: Allocator = redis_module::alloc::RedisAlloc;
+    /// The one allocator value, under test.
+    #[cfg(test)]
+    const ALLOCATOR: Allocator = std::alloc::System;
 
-redis_module::redis_module! {
-    name: "orderwheel",
-    version: 1,
-    allocator: (Allocator, ALLOCATOR),
-    data_types: [TYPE],
-    init: load,
+    redis_module::redis_module! {
+        name: "orderwheel",
+        version: 1,
+        allocator: (Allocator, ALLOCATOR),
+        data_types: [TYPE],
+        init: load,
+    }
 }

@@ -1,6 +1,11 @@
 //! What the tests of the whole crate share: one source of random numbers, seeded, and
 //! the run that says its seed when it fails.
 
+#![allow(
+    clippy::expect_used,
+    reason = "a run that is asked for in wrong words should end at once"
+)]
+
 /// The next number of splitmix64, the one source of random numbers of all tests: the
 /// same everywhere for one seed.
 pub(crate) fn mix(state: &mut u64) -> u64 {

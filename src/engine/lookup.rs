@@ -233,7 +233,7 @@ impl Lookup {
     /// # Panics
     ///
     /// If not.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub fn check(&self, rows: &Rows) {
         self.index.check(rows);
         assert_eq!(self.index.len(), rows.len(), "records in the index");

@@ -60,11 +60,11 @@ pub mod views;
 
 #[cfg(test)]
 mod agree;
-#[cfg(test)]
-mod hostile;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 #[cfg(test)]
 mod model;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test that fails should fail loudly"
 )]
@@ -160,18 +161,32 @@ pub(super) fn loaded(queue: &Queue, now: &Now, defaults: &Defaults) -> Queue {
     copy
 }
 
-/// A seeded generator.
-pub(super) struct Dice(pub(super) u64);
+/// Where chance comes from.
+pub(super) enum Dice<'d> {
+    /// A seeded generator.
+    Seeded(u64),
+    /// Bytes that a fuzzer has chosen; behind their end all numbers are 0.
+    Chosen(&'d [u8]),
+}
 
-impl Dice {
-    /// The next number.
-    pub(super) fn next(&mut self) -> u64 {
-        mix(&mut self.0)
+impl Dice<'_> {
+    /// Whether all bytes were used.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Chosen([]))
     }
 
-    /// A number below `end`.
+    /// A number below `end`. Of chosen bytes it takes as few as can say one.
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        match self {
+            Self::Seeded(seed) => mix(seed) % end,
+            Self::Chosen(bytes) => {
+                let wanted = (64 - (end - 1).leading_zeros()).div_ceil(8) as usize;
+                let (taken, rest) = bytes.split_at(wanted.min(bytes.len()));
+                *bytes = rest;
+                let number = |number, byte: &u8| number << 8 | u64::from(*byte);
+                taken.iter().fold(0, number) % end
+            }
+        }
     }
 
     /// True in `of_thousand` of a thousand cases.

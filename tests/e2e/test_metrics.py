@@ -12,7 +12,7 @@ import redis
 import yaml
 from support.pages import blocks
 from support.prometheus import Exporter, Prometheus
-from support.server import ROOT
+from support.server import ROOT, free_port
 from support.wait import until
 
 EXAMPLES = ROOT / "examples" / "metrics"
@@ -137,7 +137,7 @@ def test_the_script_works_on_replicas_in_a_cluster_and_when_memory_is_full(serve
     assert collect(replica)["orderwheel_primary"] == 0
     primary.run("CONFIG", "SET", "maxmemory", 1)
     assert collect(primary)["orderwheel_scheduled"] == 1
-    node = serve("cluster-enabled yes", port=True)
+    node = serve("cluster-enabled yes", f"cluster-port {free_port()}", port=True)
     node.run("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
     until(lambda: node.cli("CLUSTER", "INFO").startswith("cluster_state:ok"), 30, "the cluster is well")
     with node.client() as client:

@@ -14,7 +14,7 @@ use crate::words::time::Now;
 /// A queue, its clocks, and the dice.
 pub(super) struct Life {
     /// The dice.
-    pub(super) dice: Dice,
+    pub(super) dice: Dice<'static>,
     /// The queue.
     pub(super) queue: Queue,
     /// The number generator of its server.
@@ -35,7 +35,7 @@ impl Life {
         defaults.set(Setting::BackoffMs, 20);
         defaults.set(Setting::DeadMax, 4);
         defaults.set(Setting::KeepMs, 300);
-        let mut dice = Dice(seed);
+        let mut dice = Dice::Seeded(seed);
         Self {
             queue: Queue::new(),
             numbers: Numbers::new(),

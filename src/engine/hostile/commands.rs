@@ -6,7 +6,7 @@ use crate::engine::queue::Queue;
 use crate::request::Verb;
 use crate::words::time::{Now, WALL_MS_MAX};
 
-impl Maker<'_> {
+impl Maker<'_, '_> {
     /// A command of a client, with the fence and rev that `queue` shows.
     pub(super) fn command(&mut self, queue: &Queue, now: &Now) -> (Verb, Vec<Vec<u8>>) {
         let id = self.dice.pick(&IDS);

@@ -33,14 +33,14 @@ const EDGES: [u64; 18] = [
 ];
 
 /// Makes effects and requests.
-pub(super) struct Maker<'d> {
+pub(super) struct Maker<'m, 'd> {
     /// Where its choices come from.
-    pub(super) dice: &'d mut Dice,
+    pub(super) dice: &'m mut Dice<'d>,
     /// The wall clock, milliseconds.
     pub(super) wall: u64,
 }
 
-impl Maker<'_> {
+impl Maker<'_, '_> {
     /// An edge now and then, else something near `usual`.
     fn edge(&mut self, usual: u64) -> u64 {
         if self.dice.chance(150) {

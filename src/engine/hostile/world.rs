@@ -146,7 +146,7 @@ impl World {
     }
 
     /// What time brings.
-    pub(super) fn pass(&mut self, dice: &mut Dice) {
+    pub(super) fn pass(&mut self, dice: &mut Dice<'_>) {
         let now = self.now;
         match dice.below(5) {
             0 => {

@@ -41,7 +41,7 @@ pub(super) struct World {
     /// What it is like.
     pub(super) kind: Kind,
     /// The dice.
-    pub(super) dice: Dice,
+    pub(super) dice: Dice<'static>,
     /// Both servers.
     pub(super) servers: [Server; 2],
     /// Which one is primary.
@@ -87,7 +87,7 @@ pub(super) struct World {
 impl World {
     /// The start of a run.
     pub(super) fn new(kind: Kind, seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::Seeded(seed);
         let ids: Vec<Vec<u8>> = (0..kind.ids)
             .map(|n| {
                 let mut id = format!("order:{n}").into_bytes();

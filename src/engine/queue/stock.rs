@@ -266,7 +266,7 @@ impl Queue {
     /// # Panics
     ///
     /// If they differ.
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(any(test, fuzzing, debug_assertions))]
     pub fn check_stock(&self) {
         use crate::engine::record::Place;
         let (rows, busy) = (&self.store.rows, &*self.busy);

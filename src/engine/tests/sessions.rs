@@ -380,7 +380,7 @@ type Reference = BTreeMap<&'static str, (u64, u64)>;
 const IDS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
 /// A random command on an order, its lease bound or not.
-fn some_command(dice: &mut Dice, id: &str, known: bool) -> String {
+fn some_command(dice: &mut Dice<'_>, id: &str, known: bool) -> String {
     let ms = dice.pick(&[0, 0, 1, 5, 40, 3000]);
     let lease_ms = dice.pick(&[1, 7, 60, 2000, 9000]);
     let owner = dice.pick(&["me", "you"]);
@@ -472,7 +472,7 @@ fn close_and_compare(bench: &mut Bench, reference: &mut Reference, client: u64, 
 fn random_lives_end_with_their_connections_as_a_naive_reference_says() {
     let seed = from_environment("ORDER_TEST_SEED").unwrap_or(20_261_201);
     let steps = from_environment("ORDER_TEST_STEPS").unwrap_or(12_000);
-    let mut dice = Dice(seed);
+    let mut dice = Dice::Seeded(seed);
     let mut bench = Bench::new(false);
     bench.run("CONFIG SET max-attempts 3");
     let mut reference = Reference::new();

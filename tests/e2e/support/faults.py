@@ -141,10 +141,13 @@ class Clock(Fault):
 
     def start(self, server):
         ahead = int((time.time() + 7200) * 1_000_000)
-        end = int(time.time() * 1000) + 60_000
+        end = int(time.time() * 1000) + 600_000
         lock = b"\6" + b"\1o" + b"\4shop" + number(ahead) + number(end) + number(end + 1000) + b"\0\1"
         server.run("CONFIG", "SET", "orderwheel.apply-from-clients", "yes")
         server.run("ORDER.APPLY", "locks", 1, lock)
+
+    def mend(self, server):
+        server.run("DEL", "locks")
 
 
 class Backlog(Fault):
@@ -295,7 +298,7 @@ class Unseen(Fault):
 
     def mend(self, server):
         with server.client() as client:
-            client.delete(*[f"queue-{n}" for n in range(5)])
+            client.delete(*[f"queue-{n}" for n in range(10)])
 
 
 #: All of them. Together they have every rule fire.

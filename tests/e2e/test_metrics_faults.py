@@ -81,11 +81,13 @@ class World:
             self.serve(fault.name, *lines, *fault.lines, **options)
         behind = self.servers["behind"]
         behind.replica = self.serve("stopped", f"replicaof 127.0.0.1 {behind.port}")
-        self.exporter = Exporter(self.folder / "exporter", ["prometheus-redis-exporter", "-script", EXAMPLES / "metrics.lua"])
+        words = ["prometheus-redis-exporter", "-script", EXAMPLES / "metrics.lua"]
+        self.exporter = Exporter(self.folder / "exporter", words)
         rules = self.folder / "alerts.yml"
         rules.write_text(faster((EXAMPLES / "alerts.yml").read_text()))
         configuration = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())
-        configuration["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
+        for setting in ("scrape_interval", "scrape_timeout", "evaluation_interval"):
+            configuration["global"][setting] = "500ms"
         configuration["rule_files"] = [str(rules)]
         job = configuration["scrape_configs"][0]
         job["metrics_path"] = "/scrape"
@@ -101,8 +103,8 @@ class World:
         ]
         self.prometheus = Prometheus(self.folder / "prometheus", configuration)
         for name in ("well-too", "stopped"):
-            follows = lambda: self.servers[name].run("INFO", "replication")["master_link_status"] == "up"  # noqa: E731, B023
-            until(follows, 60, f"{name} follows", every=0.1)
+            replica = self.servers[name]
+            until(lambda: replica.run("INFO", "replication")["master_link_status"] == "up", 60, f"{name} follows")
         # Twice, so that counters are seen to grow.
         count = len(self.servers) - 1
         seen = lambda: len(self.prometheus.query("count_over_time(redis_up[1m]) >= 2")) == count  # noqa: E731
@@ -124,7 +126,8 @@ class World:
         """What a closer does there."""
         with server.client() as client:
             while not self.ended.is_set():
-                for order, fence, *_ in client.execute_command("ORDER.CLAIM", "orders", "closer", "COUNT", 10, "BLOCK", 500):
+                rows = client.execute_command("ORDER.CLAIM", "orders", "closer", "COUNT", 10, "BLOCK", 500)
+                for order, fence, *_ in rows:
                     client.execute_command("ORDER.ACK", "orders", order, fence, "KEEP", 0)
 
     def break_all(self):

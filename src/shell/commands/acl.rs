@@ -10,6 +10,7 @@ use std::ffi::{CStr, CString};
 
 use redis_module::raw;
 
+use super::help;
 use super::table::COMMANDS;
 use crate::shell::server::api::{Ctx, Level, OK, api, log};
 
@@ -45,12 +46,13 @@ pub(crate) fn register(ctx: Ctx) {
         // SAFETY: called while the module loads; a C string, which the server copies.
         unsafe { add(ctx.as_ptr(), OWN.as_ptr()) == OK }
     });
-    for row in &COMMANDS {
-        let flags = row.flags.to_str().unwrap_or_default();
-        let (Some(list), Ok(name)) = (
-            categories(flags, row.categories, own),
-            CString::new(row.verb.command()),
-        ) else {
+    let rows = COMMANDS.iter().filter_map(|row| {
+        let name = CString::new(row.verb.command()).ok()?;
+        Some((name, row.flags, row.categories))
+    });
+    for (name, flags, more) in rows.chain([(help::NAME.to_owned(), help::FLAGS, "")]) {
+        let flags = flags.to_str().unwrap_or_default();
+        let Some(list) = categories(flags, more, own) else {
             continue;
         };
         // SAFETY: called while the module loads; a C string.

@@ -7,6 +7,7 @@
 //! | `batches` | MSCHEDULE, MFINISH, MACK, MNACK, MRENEW |
 //! | `apply` | ORDER.APPLY: effects from elsewhere, and our own |
 //! | `table` | the one table of commands |
+//! | `help` | ORDER.HELP, made from the table |
 //! | `arguments`, `describe`, `acl` | COMMAND DOCS and key specifications; the categories of ACL |
 //!
 //! A command that writes goes through [`write`](crate::shell::write). One that decides on
@@ -24,6 +25,7 @@ mod arguments;
 mod batches;
 mod claims;
 pub(crate) mod describe;
+mod help;
 mod locks;
 mod queue;
 mod table;
@@ -70,7 +72,7 @@ pub(crate) fn register(ctx: Ctx) -> bool {
     let Some(call) = api!(RedisModule_CreateCommand) else {
         return false;
     };
-    COMMANDS.iter().all(|row| {
+    let all = COMMANDS.iter().all(|row| {
         let Ok(name) = CString::new(row.verb.command()) else {
             return false;
         };
@@ -78,7 +80,8 @@ pub(crate) fn register(ctx: Ctx) -> bool {
         let flags = row.flags.as_ptr();
         // SAFETY: called while the module loads; the server copies; the key is argument 1.
         unsafe { call(ctx.as_ptr(), name.as_ptr(), entry, flags, 1, 1, 1) == OK }
-    })
+    });
+    all && help::register(ctx)
 }
 
 /// The entry of the command with this number among [`Verb::ALL`].

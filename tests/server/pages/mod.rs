@@ -51,9 +51,17 @@ fn redis_cli(socket: &Path, line: &str) -> Vec<String> {
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut names = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(root.join("docs")).expect("docs/ is there") {
-        let name = entry.expect("an entry").file_name();
-        names.push(format!("docs/{}", name.to_string_lossy()));
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).expect("a folder of pages") {
+            let entry = entry.expect("an entry");
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type().expect("a type").is_dir() {
+                folders.push(name);
+            } else if Path::new(&name).extension().is_some_and(|end| end == "md") {
+                names.push(name);
+            }
+        }
     }
     names.sort();
     names

@@ -6,9 +6,9 @@
 # with --tests the clients the tests use (PHP with its redis extension and
 # Predis, Python with packages in target/venv, Node.js, Go with redigo; in
 # target/clients each redis-py by itself, and what the examples take from npm),
-# PostgreSQL and MariaDB with their drivers. Says what it does; says nothing when
-# there is nothing to do. Works as root or through sudo. The system's own
-# services of Redis and the databases are neither started nor enabled.
+# PostgreSQL and MariaDB with their drivers, and Prometheus with its exporter. Says what
+# it does; says nothing when there is nothing to do. Works as root or through sudo. The
+# system's own services are neither started nor enabled.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -32,8 +32,9 @@ has_libclang() {
 }
 
 packages=()
-new_services=()
-if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) new_services+=(redis-server); fi
+# Those of them that Debian would start with the machine.
+services=()
+if ! has redis-server && [ -z "${REDIS_SERVER:-}" ]; then packages+=(redis-server) services+=(redis-server); fi
 has redis-cli || packages+=(redis-tools)
 has cc || packages+=(gcc libc6-dev)
 has_libclang || packages+=(libclang-dev)
@@ -54,8 +55,12 @@ if [ "$tests" = yes ]; then
   done
   php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);' 2>/dev/null || packages+=(php-pgsql)
   php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);' 2>/dev/null || packages+=(php-mysql)
-  has psql && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql) new_services+=(postgresql)
-  has mariadb && [ -x /usr/sbin/mariadbd ] || packages+=(mariadb-server) new_services+=(mariadb)
+  has psql && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql) services+=(postgresql)
+  has mariadb && [ -x /usr/sbin/mariadbd ] || packages+=(mariadb-server) services+=(mariadb)
+  # promtool comes with it.
+  for package in prometheus prometheus-redis-exporter; do
+    has "$package" || packages+=("$package") services+=("$package")
+  done
 fi
 
 # --- system packages -------------------------------------------------------
@@ -84,10 +89,12 @@ if [ ${#packages[@]} -gt 0 ]; then
     fail "apt-get could not install ${packages[*]}"
   fi
   rm -f "$log"
-  if [ ${#new_services[@]} -gt 0 ] && has systemctl; then
+  if has systemctl; then
     # Not at the next start of the machine either; where systemd does not run
     # there is nothing to switch off.
-    ${as_root[@]+"${as_root[@]}"} systemctl disable "${new_services[@]}" >/dev/null 2>&1 || true
+    for service in ${services[@]+"${services[@]}"}; do
+      ${as_root[@]+"${as_root[@]}"} systemctl disable "$service" >/dev/null 2>&1 || true
+    done
   fi
 fi
 

@@ -6,6 +6,7 @@
 //! or when [`Queue::take_stock`](super::Queue::take_stock) comes by. Slices begin at the
 //! same moments everywhere in a process, so those of many queues could be added.
 
+use super::tables::buckets::{Buckets, bound_of};
 use super::tables::histogram::{Histogram, is_one_bucket};
 use super::tables::memory::allocated;
 use crate::words::time::Now;
@@ -59,6 +60,18 @@ impl Timing {
         Self::OverdueClose,
     ];
 
+    /// The name that the others begin with.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lateness => "lateness_ms",
+            Self::ClaimWait => "claim_wait_ms",
+            Self::Close => "close_ms",
+            Self::LockWait => "lock_wait_ms",
+            Self::LockHold => "lock_hold_ms",
+            Self::OverdueClose => "overdue_close_ms",
+        }
+    }
+
     /// Names of the percentiles since the start.
     const fn names(self) -> [&'static str; 3] {
         match self {
@@ -89,10 +102,14 @@ impl Timing {
 pub struct Taken {
     /// How long it took, microseconds; of several, the longest.
     pub us: u64,
+    /// Of all of them together, microseconds.
+    sum_us: u64,
     /// The slice in which it ended.
     slice: u32,
     /// How many there were.
     count: u32,
+    /// The bound of each, see [`bound_of`].
+    bound: u8,
     /// What was timed.
     pub timing: Timing,
 }
@@ -102,8 +119,10 @@ impl Taken {
     pub fn new(timing: Timing, us: u64, now: &Now) -> Self {
         Self {
             us,
+            sum_us: us,
             slice: slice_of(now),
             count: 1,
+            bound: bound_of(us),
             timing,
         }
     }
@@ -111,7 +130,10 @@ impl Taken {
     /// Whether a histogram would count both alike. A command on many orders takes
     /// times that are much the same.
     fn is_like(&self, other: &Self) -> bool {
-        self.timing == other.timing && self.slice == other.slice && is_one_bucket(self.us, other.us)
+        self.timing == other.timing
+            && self.slice == other.slice
+            && self.bound == other.bound
+            && is_one_bucket(self.us, other.us)
     }
 
     /// Puts a time into a list: to one like it among the last few, or at its end. O(1).
@@ -120,6 +142,7 @@ impl Taken {
         for taken in last_few {
             if taken.is_like(&self) {
                 taken.us = taken.us.max(self.us);
+                taken.sum_us = taken.sum_us.saturating_add(self.sum_us);
                 taken.count = taken.count.saturating_add(self.count);
                 return;
             }
@@ -174,6 +197,7 @@ impl Times {
             slice,
             count,
             timing,
+            ..
         } = taken;
         if let Some(times) = self.all.get_mut(timing as usize) {
             times.record(us, count);
@@ -253,6 +277,32 @@ impl Times {
         self.all.iter().map(Histogram::bytes).sum::<usize>()
             + allocated(self.recent.capacity() * size_of::<Recent>())
             + recent.sum::<usize>()
+    }
+}
+
+/// Times of all queues together by fixed bounds, since the start.
+#[derive(Clone, Debug)]
+pub struct ByBounds([Buckets; Timing::ALL.len()]);
+
+impl ByBounds {
+    /// None.
+    pub const NONE: Self = Self([const { Buckets::NONE }; Timing::ALL.len()]);
+
+    /// Counts what was taken. O(1).
+    pub fn record(&mut self, taken: &Taken) {
+        if let Some(buckets) = self.0.get_mut(taken.timing as usize) {
+            buckets.record(taken.bound, taken.count, taken.sum_us);
+        }
+    }
+
+    /// Each timing with what was counted of it.
+    pub fn each(&self) -> impl Iterator<Item = (Timing, &Buckets)> {
+        Timing::ALL.into_iter().zip(&self.0)
+    }
+
+    /// Forgets all times.
+    pub fn clear(&mut self) {
+        *self = Self::NONE;
     }
 }
 

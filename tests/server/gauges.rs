@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::support::states::expect_no_fault;
-use crate::support::{Client, Options, Random, Server, argv, cmd, wait_until};
+use crate::support::{Client, Options, Random, Server, args, argv, cmd, wait_until};
 
 /// The gauges that are sums, and those that are the largest.
 const SUMS: [&str; 10] = [
@@ -372,4 +372,149 @@ fn config_resetstat_resets_all_times_and_no_totals() {
     }
     // One that is reset and soon busy again.
     assert!(times(&mut c).iter().all(|ms| *ms < 0.001));
+}
+
+/// The histogram of a timing: counts by bound, and the sum in milliseconds.
+fn histogram(c: &mut Client, name: &str) -> (Vec<(String, u64)>, f64) {
+    let line = c.info("orderwheel_histograms", &format!("orderwheel_{name}_ms"));
+    let mut fields: Vec<(&str, &str)> = line
+        .trim()
+        .split(',')
+        .map(|field| field.split_once('=').unwrap())
+        .collect();
+    let sum = fields.pop().unwrap();
+    assert_eq!(sum.0, "sum", "{line}");
+    let counts = fields
+        .into_iter()
+        .map(|(bound, count)| (bound.to_owned(), count.parse().unwrap()));
+    (counts.collect(), sum.1.parse().unwrap())
+}
+
+/// How many times were not above a bound.
+fn not_above(c: &mut Client, name: &str, bound: &str) -> u64 {
+    let (counts, _) = histogram(c, name);
+    let at = counts.iter().find(|(name, _)| name == bound);
+    at.unwrap_or_else(|| panic!("{counts:?}")).1
+}
+
+#[test]
+fn histograms_count_every_time_of_all_queues_once_by_its_bound() {
+    let server = Server::plain();
+    let mut c = server.client();
+    let timings = [
+        "lateness",
+        "claim_wait",
+        "close",
+        "lock_wait",
+        "lock_hold",
+        "overdue_close",
+    ];
+    for name in timings {
+        let (counts, sum) = histogram(&mut c, name);
+        assert!(counts.iter().all(|(_, count)| *count == 0), "{counts:?}");
+        assert!(sum.abs() < 1e-9);
+        assert_eq!(counts.last().unwrap().0, "le_inf");
+    }
+    // Three in two queues that are closed after 30 ms, in one command or each in its own.
+    for queue in ["q", "r"] {
+        for id in 0..3 {
+            cmd!(c, "ORDER.SCHEDULE", queue, id, "PX", 0)
+                .order()
+                .expect("OK");
+        }
+        let rows = cmd!(c, "ORDER.CLAIM", queue, "me", "COUNT", 10).claims();
+        assert_eq!(rows.len(), 3);
+        std::thread::sleep(Duration::from_millis(30));
+        if queue == "q" {
+            let mut mack = argv!["ORDER.MACK", queue, rows.len()];
+            for row in rows {
+                mack.extend(argv![row.id, row.fence]);
+            }
+            c.pipeline(&[mack]);
+        } else {
+            for row in rows {
+                cmd!(c, "ORDER.ACK", queue, row.id, row.fence)
+                    .order()
+                    .expect("OK");
+            }
+        }
+        cmd!(c, "DEL", queue);
+    }
+    for name in ["close", "overdue_close"] {
+        assert_eq!(not_above(&mut c, name, "le_25"), 0, "{name}");
+        assert_eq!(not_above(&mut c, name, "le_86400000"), 6, "{name}");
+        let (counts, sum) = histogram(&mut c, name);
+        assert!(counts.is_sorted_by_key(|(_, count)| *count), "{counts:?}");
+        assert_eq!(counts.last().unwrap(), &("le_inf".to_owned(), 6));
+        // The sum is exact: it fits the largest, which is exact too.
+        let max = c.info("orderwheel", &format!("orderwheel_{name}_ms_max"));
+        let max: f64 = max.trim().parse().unwrap();
+        assert!((180.0..=6.0 * max).contains(&sum), "{name}: {sum}, {max}");
+    }
+    for name in ["lateness", "claim_wait"] {
+        assert_eq!(not_above(&mut c, name, "le_inf"), 6, "{name}");
+    }
+    assert_eq!(not_above(&mut c, "lock_hold", "le_inf"), 0);
+    cmd!(c, "ORDER.LOCK", "q", "x", "shop", "PX", 60_000);
+    let mut waiter = server.client();
+    waiter.send(&args![
+        "ORDER.LOCK",
+        "q",
+        "x",
+        "other",
+        "PX",
+        60_000,
+        "BLOCK",
+        20_000
+    ]);
+    wait_until(SOON, "a waiter", || {
+        c.info_number("orderwheel", "orderwheel_lock_waiters") == 1
+    });
+    std::thread::sleep(Duration::from_millis(12));
+    cmd!(c, "ORDER.BREAK", "q", "x");
+    waiter.read().lease().expect("OK");
+    for name in ["lock_wait", "lock_hold"] {
+        assert_eq!(not_above(&mut c, name, "le_10"), 0, "{name}");
+        assert_eq!(not_above(&mut c, name, "le_inf"), 1, "{name}");
+    }
+    // As a counter that begins anew: what comes after it counts.
+    for _ in 0..20 {
+        cmd!(c, "PING");
+    }
+    cmd!(c, "INFO", "orderwheel");
+    cmd!(c, "CONFIG", "RESETSTAT");
+    for name in timings {
+        let (counts, sum) = histogram(&mut c, name);
+        assert_eq!((counts.last().unwrap().1, sum), (0, 0.0), "{name}");
+    }
+    cmd!(c, "ORDER.BREAK", "q", "x");
+    assert_eq!(not_above(&mut c, "lock_hold", "le_inf"), 1);
+    expect_no_fault(&server);
+}
+
+#[test]
+fn histograms_have_a_section_of_their_own_that_comes_alone_or_with_the_other() {
+    let server = Server::plain();
+    let mut c = server.client();
+    let fields = |c: &mut Client, section: &str| {
+        let text = cmd!(c, "INFO", section).text();
+        let has = |name: &str| text.lines().any(|line| line.starts_with(name));
+        (has("orderwheel_queues:"), has("orderwheel_close_ms:"))
+    };
+    assert_eq!(fields(&mut c, "orderwheel"), (true, true));
+    assert_eq!(fields(&mut c, "orderwheel_histograms"), (false, true));
+    assert_eq!(fields(&mut c, "everything"), (true, true));
+    assert_eq!(fields(&mut c, "server"), (false, false));
+    assert_eq!(fields(&mut c, "all"), (false, false));
+    // As much as a scrape costs the server.
+    let mut took: Vec<Duration> = (0..50)
+        .map(|_| {
+            let start = Instant::now();
+            cmd!(c, "INFO", "everything");
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    eprintln!("INFO everything: {:?}", took[took.len() / 2]);
+    assert!(took[took.len() / 2] < Duration::from_millis(5), "{took:?}");
 }

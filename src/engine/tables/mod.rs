@@ -10,12 +10,14 @@
 //! | `fifo` | such a list with a cursor: first in, first out |
 //! | `wheel` | handles by time |
 //! | `histogram` | percentiles in little memory |
+//! | `buckets` | counts by fixed bounds, which add up |
 //! | `tokens` | so many a second and no more |
 //! | `seconds` | moments, counted by second |
 //! | `lazy` | parts that are made when they are needed |
 //! | `memory` | how an allocator rounds, how pages grow and who frees them |
 
 pub mod arena;
+pub mod buckets;
 pub mod fifo;
 pub mod histogram;
 pub mod index;

@@ -1,6 +1,7 @@
 //! What is overdue, and the counts that are read without a clock.
 
 use super::*;
+use crate::engine::times::{ByBounds, Timing};
 use crate::engine::{Duty, Gauges, StatValue};
 use crate::testing::Run;
 
@@ -210,6 +211,37 @@ fn times_are_given_out_once_and_none_of_what_comes_from_disk() {
     bench.run("CLAIM me");
     bench.run("reload");
     assert!(bench.queue.take_times().is_empty());
+}
+
+#[test]
+fn times_that_are_given_out_together_count_each_by_its_bound() {
+    let mut bench = Bench::new(false);
+    bench.run("SCHEDULE a PX 0");
+    let now = bench.now();
+    // 990 and 1010 us share a bucket of percentiles, but 1 ms lies between them.
+    bench.queue.note_late(&now, &[990, 1010, 980, 1020, 1000]);
+    bench.queue.note_lock_wait(&now, 7_000_000);
+    let taken = bench.queue.take_times();
+    assert_eq!(taken.len(), 3, "{taken:?}");
+    let mut counts = ByBounds::NONE;
+    for one in &taken {
+        counts.record(one);
+    }
+    for (timing, buckets) in counts.each() {
+        let not_above = |bound: &str| {
+            let mut all = buckets.cumulative();
+            all.find(|(name, _)| *name == bound).unwrap().1
+        };
+        let said = ["le_0.5", "le_1", "le_2.5", "le_5000", "le_10000", "le_inf"].map(not_above);
+        let (expected, sum) = match timing {
+            Timing::Lateness => ([0, 3, 5, 5, 5, 5], 5_000),
+            Timing::LockWait => ([0, 0, 0, 0, 1, 1], 7_000_000),
+            _ => ([0; 6], 0),
+        };
+        assert_eq!((said, buckets.sum_us()), (expected, sum), "{timing:?}");
+    }
+    counts.clear();
+    assert!(counts.each().all(|(_, buckets)| buckets.sum_us() == 0));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::engine::tables::seconds::Seconds;
-use crate::engine::times::{Named, Times, Timing};
+use crate::engine::times::{ByBounds, Named, Times, Timing};
 use crate::engine::{Gauges, Queue};
 use crate::shell::server::cell::Shared;
 use crate::words::state::State;
@@ -52,6 +52,9 @@ static SUMS: Mutex<Sums> = Mutex::new(Sums {
 
 /// The times of all queues, also of those that are gone.
 static TIMES: Shared<Times> = Shared::new(Times::NONE);
+
+/// The same by fixed bounds.
+static BY_BOUNDS: Shared<ByBounds> = Shared::new(ByBounds::NONE);
 
 /// How often the times were reset.
 static RESETS: AtomicU32 = AtomicU32::new(0);
@@ -154,6 +157,7 @@ impl Drop for Watch<'_> {
         }
         let taken = self.queue.take_times();
         if !taken.is_empty() {
+            BY_BOUNDS.with(|counts| taken.iter().for_each(|taken| counts.record(taken)));
             TIMES.with(|times| taken.into_iter().for_each(|taken| times.record(taken)));
         }
         self.queue.note_resets(RESETS.load(Ordering::Relaxed));
@@ -193,9 +197,15 @@ pub(crate) fn times(now: &Now) -> Vec<Named> {
     named.unwrap_or_default()
 }
 
+/// The times of all queues together by fixed bounds, for the time of a call.
+pub(crate) fn with_bounds(show: impl FnOnce(&ByBounds)) {
+    BY_BOUNDS.with(|counts| show(counts));
+}
+
 /// Forgets all times: those of all queues together now, those of each queue before
 /// anything is read of them or added to them.
 pub(crate) fn reset_times() {
     RESETS.fetch_add(1, Ordering::Relaxed);
     TIMES.with(Times::clear);
+    BY_BOUNDS.with(ByBounds::clear);
 }

@@ -35,6 +35,13 @@ fn every_name_in_the_pages_is_one_of_the_servers() {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, _)| name.to_owned()),
     );
+    // The sections of INFO.
+    let sections = info.lines().filter_map(|line| line.strip_prefix("# "));
+    known.extend(sections.map(str::to_owned));
+    // What the exporter makes of them, which tests/e2e/test_metrics.py holds against it.
+    for heading in ["## Series of a server", "## Series of a queue"] {
+        known.extend(listed("docs/metrics.md", heading));
+    }
     for (page, text) in pages() {
         for name in names_in(&text) {
             assert!(known.contains(&name), "{page}: there is no {name}");

@@ -7,6 +7,7 @@
 //! | `finish` | FINISH and STATUS |
 //! | `claim` | CLAIM: who gets what, and how much |
 //! | `ack` | ACK, MACK, NACK and RENEW: what comes after a claim |
+//! | `help` | HELP |
 //! | `readers` | NEXT, SCAN and STATS |
 //! | `shapes` | the form of replies, arity, keys of another type |
 //! | `memory` | a full memory, and what a key takes |
@@ -18,6 +19,7 @@
 mod ack;
 mod claim;
 mod finish;
+mod help;
 mod memory;
 mod options;
 mod readers;

@@ -38,6 +38,8 @@
 #              the command, and what others wait, against a ZSET
 #   idle       cpu of a server with all far ahead and 100 claimers waiting   10 M
 #   announce   (only when asked for) what announce-per-s-max it bears        1 M
+#   ways       (only when asked for) how late six ways close an order, and   100 k
+#              their memory; needs npm; draws docs/six-ways.svg; 12 minutes
 #
 #   --rows LIST   only these, with commas
 #   --sizes LIST  rows where it matters run for each of these numbers of orders,

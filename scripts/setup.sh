@@ -6,7 +6,8 @@
 # with --tests the clients the tests use (PHP with its redis extension and
 # Predis, Python with packages in target/venv, Node.js, Go with redigo; in
 # target/clients each redis-py by itself, and what the examples take from npm),
-# PostgreSQL and MariaDB with their drivers, and Prometheus with its exporter. Says what
+# PostgreSQL and MariaDB with their drivers, Prometheus with its exporter, and what checks
+# and tries the packages. Says what
 # it does; says nothing when there is nothing to do. Works as root or through sudo. The
 # system's own services are neither started nor enabled.
 set -euo pipefail
@@ -50,13 +51,16 @@ if [ "$tests" = yes ]; then
   has shellcheck || packages+=(shellcheck)
   has go || packages+=(golang-go)
   # For the example shop: both databases, with their drivers for Go and PHP.
-  for driver in gomodule/redigo lib/pq go-sql-driver/mysql; do
+  for driver in gomodule/redigo lib/pq go-sql-driver/mysql mna/redisc; do
     [ -d "/usr/share/gocode/src/github.com/$driver" ] || packages+=("golang-github-${driver//\//-}-dev")
   done
   php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);' 2>/dev/null || packages+=(php-pgsql)
   php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);' 2>/dev/null || packages+=(php-mysql)
   has psql && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql) services+=(postgresql)
   has mariadb && [ -x /usr/sbin/mariadbd ] || packages+=(mariadb-server) services+=(mariadb)
+  # For the packages: what builds, checks and tries them.
+  has lintian || packages+=(lintian)
+  has debootstrap || packages+=(debootstrap)
   # promtool comes with it.
   for package in prometheus prometheus-redis-exporter; do
     has "$package" || packages+=("$package") services+=("$package")

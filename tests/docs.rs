@@ -318,3 +318,64 @@ fn every_remark_in_the_table_of_states_is_explained() {
         .collect();
     assert_eq!(remarks, legend);
 }
+
+/// The levels of a page's headings, and below each its code, its numbers, and what stands
+/// in backticks: what has to be the same in every language. Words stand in another order
+/// there, so all of it is a set.
+fn skeleton(text: &str) -> Vec<(usize, BTreeSet<String>)> {
+    let mut sections = vec![(0, BTreeSet::new(), String::new())];
+    let mut fenced = false;
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        let level = line.chars().take_while(|c| *c == '#').count();
+        if !fenced && level > 0 {
+            sections.push((level, BTreeSet::new(), String::new()));
+        }
+        let (_, parts, prose) = sections.last_mut().unwrap();
+        if fenced || is_fence {
+            parts.insert(line.trim().to_owned());
+        } else {
+            prose.push_str(line);
+            prose.push(' ');
+        }
+        fenced ^= is_fence;
+    }
+    sections
+        .into_iter()
+        .map(|(level, mut parts, prose)| {
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            parts.extend(quoted(&prose).into_iter().map(words));
+            let plain: String = prose.split('`').step_by(2).collect();
+            // Where a link leads may differ.
+            let unlinked = plain.split("](").enumerate().map(|(at, part)| {
+                let after_link = part.split_once(')').map(|(_, rest)| rest);
+                after_link.filter(|_| at > 0).unwrap_or(part)
+            });
+            let numbers =
+                unlinked.flat_map(|part| part.split(|c: char| !"0123456789.,".contains(c)));
+            let trimmed = numbers.map(|number| number.trim_matches(['.', ',']).to_owned());
+            parts.extend(trimmed.filter(|number| !number.is_empty()));
+            (level, parts)
+        })
+        .collect()
+}
+
+#[test]
+fn the_pages_in_chinese_say_the_same() {
+    let chinese = |path: &Path| path.to_string_lossy().contains("zh-CN");
+    let mut seen = 0;
+    for (path, text) in pages().iter().filter(|(path, _)| chinese(path)) {
+        let name = path.strip_prefix(root()).unwrap().to_string_lossy();
+        let english = name.replace(".zh-CN", "").replace("zh-CN/", "");
+        let (ours, theirs) = (
+            skeleton(text),
+            skeleton(&fs::read_to_string(root().join(&english)).unwrap()),
+        );
+        for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            assert_eq!(ours, theirs, "{name}: section {at} is not as in {english}");
+        }
+        assert_eq!(ours.len(), theirs.len(), "{name}: sections");
+        seen += 1;
+    }
+    assert!(seen > 0);
+}

@@ -15,6 +15,7 @@ import costs
 import session
 import sizes
 import times
+import ways
 from tools import ALL_CORES, CLIENT_CORES, SERVER_CORES, Report, Server, aims, options, show, size_name, stalls
 
 K, M = 1_000, 1_000_000
@@ -38,7 +39,7 @@ ROWS = {
     "idle": (sizes.row_idle, [10 * M]),
 }
 # Those that are only made when asked for.
-EXTRA_ROWS = {"announce": (times.row_announce, [M])}
+EXTRA_ROWS = {"announce": (times.row_announce, [M]), "ways": (ways.row_ways, [100 * K])}
 FULL_SIZES = [100 * K, M, 10 * M]
 # Rounds; fewer where one takes minutes.
 ROUNDS, ROUNDS_OF_MANY, MANY = 5, 2, 2 * M

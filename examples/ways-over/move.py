@@ -13,8 +13,8 @@
 | lines          | `-`: lines `id deadline_ms` on standard input, or output            |
 
 It copies and deletes nothing. It reads in pieces of 1000, never blocks the server for long, and may be
-repeated: an order that the queue knows is left as it is. REDIS_URL names the server, else port 6400.
-Needs redis-py.
+repeated: an order that the queue knows is left as it is. It ends with 1 if the queue refused one.
+REDIS_URL names the server, else port 6400. Needs redis-py.
 """
 
 import json
@@ -28,6 +28,8 @@ import redis
 
 BATCH = 1000
 STATUS = "unpaid"
+#: Answers of MSCHEDULE that say: the queue has this order.
+KNOWN = (b"EXISTS", b"FINISHED")
 
 
 # --- the old forms: each yields (id, deadline in ms), and takes such pairs -------------
@@ -194,14 +196,19 @@ def escaped(prefix):
 
 def over(client, read, source, queue):
     """Copies into the queue. How many were new, and how many it knew."""
-    new = known = 0
+    new, known, refused = 0, 0, []
     for pairs in pieces(read(client, source)):
         words = [word for pair in pairs for word in pair]
         answers = client.execute_command(
             "ORDER.MSCHEDULE", queue, "PXAT", len(pairs), *words, "STATUS", STATUS)
         new += sum(answer == b"OK" for answer in answers)
-        known += sum(answer in (b"EXISTS", b"FINISHED", b"LEASED") for answer in answers)
+        known += sum(answer in KNOWN for answer in answers)
+        refused += [(order, answer) for (order, _), answer in zip(pairs, answers) if answer not in (b"OK", *KNOWN)]
     print(f"{new} moved, {known} were known", file=sys.stderr)
+    if refused:
+        # The queue lacks these. LEASED: somebody locks the id of an order that is not there yet.
+        order, answer = (word.decode(errors="replace") for word in refused[0])
+        sys.exit(f"{len(refused)} were refused, the first is {order}: {answer}. Repeat")
 
 
 def back(client, write, queue, target):

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-import redis
+from redis.client import NEVER_DECODE
 
 from support.pages import ROOT, blocks
 from support.wait import until
@@ -18,6 +18,8 @@ from support.wait import until
 OLD, AHEAD = 900, (0.5, 6.0)
 #: Those that fall due long after the test.
 FAR = 200
+#: Orders of a move that is repeated: more than two batches of move.py.
+MANY = 2_300
 #: How long orders keep coming, seconds.
 COMING = 5.0
 
@@ -58,7 +60,8 @@ class Shop:
 
     def open_and_due(self):
         with self.guard:
-            return [order for order, (status, deadline) in self.orders.items() if status == "unpaid" and deadline < now_ms()]
+            now = now_ms()
+            return [order for order, (status, deadline) in self.orders.items() if status == "unpaid" and deadline < now]
 
 
 # --- the old forms: how a shop writes them, and what its closers do ----------------------
@@ -148,8 +151,9 @@ class Asynq:
             2, "asynq:{close}:scheduled", "asynq:{close}:pending", int(time.time()))
         got = []
         while (task := client.rpop("asynq:{close}:pending")) is not None:
-            message = client.hget(f"asynq:{{close}}:t:{task}", "msg")
-            got.append(json.loads(message[message.index("{"):message.index("}") + 1])["id"])
+            # As bytes: numbers in a message, such as its time-out, are not UTF-8.
+            message = client.execute_command("HGET", f"asynq:{{close}}:t:{task}", "msg", **{NEVER_DECODE: True})
+            got.append(json.loads(message[message.index(b"{"):message.index(b"}") + 1])["id"])
             client.delete(f"asynq:{{close}}:t:{task}")
         return got
 
@@ -255,7 +259,8 @@ class Move:
             # As psql prints them.
             command = blocks(f"docs/ways-over/{self.form.page}.md", "text", "Over")[0].split("| ", 1)[1]
             with self.shop.guard:
-                lines = "".join(f"{order} {at}\n" for order, (status, at) in self.shop.orders.items() if status == "unpaid")
+                unpaid = [(order, at) for order, (status, at) in self.shop.orders.items() if status == "unpaid"]
+            lines = "".join(f"{order} {at}\n" for order, at in unpaid)
             block = f"printf '%s' '{lines}' | {command}"
         else:
             block = blocks(f"docs/ways-over/{self.form.page}.md", "sh", "Over")[0]
@@ -336,7 +341,8 @@ def test_the_way_over_and_back(moving, form):
     with server.client() as client:
         for number in range(100):
             shop.create(f"late-{number}", now_ms() + 3_000)
-            client.execute_command("ORDER.SCHEDULE", "orders", f"late-{number}", "PXAT", shop.orders[f"late-{number}"][1])
+            deadline = shop.orders[f"late-{number}"][1]
+            client.execute_command("ORDER.SCHEDULE", "orders", f"late-{number}", "PXAT", deadline)
     pause, claims = blocks("docs/ways-over.md", "sh", "Back")
     move.type(pause)
     until(lambda: move.type(claims).split()[1] == "0", 30, "the closers have finished what they hold")
@@ -351,6 +357,91 @@ def test_the_way_over_and_back(moving, form):
     assert shop.early == []
     assert shop.closed_by["new"] == closed["new"], "the queue is paused"
     assert shop.closed_by["old"] > closed["old"]
+    if form is CronScan:
+        move.type(blocks(f"docs/ways-over/{form.page}.md", "sh", "Back")[0])
+        assert server.run("EXISTS", "orders") == 0
+
+
+def rows_of(server):
+    """All of the queue, in the order of ids."""
+    rows, cursor = [], "0"
+    while True:
+        cursor, some = server.run("ORDER.SCAN", "orders", cursor, "COUNT", 1000)
+        rows += some
+        if cursor == "0":
+            return sorted(rows)
+
+
+def old_form_of(server):
+    """Each key of the old form, with all it has and until when; as bytes."""
+    server_keys = sorted(key for key in server.run("KEYS", "*") if key != "orders")
+    with server.client() as client:
+        def value(key):
+            raw, kind = {NEVER_DECODE: True}, client.type(key)
+            read = {"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"), "list": ("LRANGE", key, 0, -1),
+                    "set": ("SMEMBERS", key), "hash": ("HGETALL", key), "string": ("GET", key)}[kind]
+            got = client.execute_command(*read, **raw)
+            return sorted(got.items()) if kind == "hash" else sorted(got) if kind == "set" else got
+
+        return {key: (value(key), client.pexpiretime(key)) for key in server_keys}
+
+
+def shape_of(keys):
+    """How many keys of which name, an id at the end left out, have how many entries."""
+    return sorted((key.split("far-")[0] if ":t:" not in key else "t", len(value)) for key, (value, _) in keys.items())
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form is not CronScan], ids=lambda form: form.page)
+def test_a_repeated_move_changes_nothing(moving, form):
+    move = moving(form)
+    server, start = move.server, now_ms() + 3_600_000
+    wanted = {f"far-{number}": start + number * 7 for number in range(MANY)}
+    with server.client() as client:
+        for order, deadline in wanted.items():
+            move.form.add(client, order, deadline)
+    if form is Asynq:
+        # It has whole seconds only.
+        wanted = {order: -(-deadline // 1000) * 1000 for order, deadline in wanted.items()}
+    before = old_form_of(server)
+    assert move.move_over() == MANY
+    rows = rows_of(server)
+    assert {row[0]: row[3] for row in rows} == wanted
+    assert old_form_of(server) == before, "the old form is left alone"
+    # Again: not even a revision is another one.
+    assert move.move_over() == 0
+    assert rows_of(server) == rows
+
+    # Back, into nothing; twice.
+    server.run("UNLINK", *before)
+    back = blocks(f"docs/ways-over/{form.page}.md", "sh", "Back")[0]
+    assert f"{MANY} moved back" in move.type(back)
+    written = old_form_of(server)
+    assert shape_of(written) == shape_of(before), "as a producer of the old form writes it"
+    assert f"{MANY} moved back" in move.type(back)
+    assert old_form_of(server) == written, "each order is there once, as before"
+    assert rows_of(server) == rows, "the queue is left alone"
+    # What was written is what the way over reads.
+    server.run("UNLINK", "orders")
+    assert move.move_over() == MANY
+    assert {row[0]: row[3] for row in rows_of(server)} == wanted
+
+
+def test_an_order_that_is_refused_is_told(moving):
+    """A lock on an id that is not there yet keeps the order out: that must not look moved, step 7 deletes the rest."""
+    move = moving(SortedSet)
+    server = move.server
+    with server.client() as client:
+        for number in range(3):
+            move.form.add(client, f"far-{number}", now_ms() + 3_600_000)
+    fence = server.run("ORDER.LOCK", "orders", "far-1", "me", "PX", 60_000)[1]
+    with pytest.raises(AssertionError, match="2 moved, 0 were known\\s+1 were refused, .* far-1: LEASED"):
+        move.move_over()
+    assert server.run("ORDER.UNLOCK", "orders", "far-1", fence)[0] == "OK"
+    assert move.move_over() == 1
+    assert [row[0] for row in rows_of(server)] == ["far-0", "far-1", "far-2"]
+    # An order that is there and held by a lock is known.
+    server.run("ORDER.LOCK", "orders", "far-2", "me", "PX", 60_000)
+    assert move.move_over() == 0
 
 
 def test_a_pattern_in_a_prefix_is_only_itself(moving):

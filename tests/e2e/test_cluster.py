@@ -299,11 +299,9 @@ def test_the_accounts_of_a_cluster_are_right_after_every_fault(serve):
     assert load.counts["locked"] > 20 and len(load.accepted) > 200 and load.paid
     for primary in primaries(nodes):
         until(lambda primary=primary: is_equal(primary, nodes), 20, "primary and replica are equal", every=0.2)
-    found = {}
-    for primary in primaries(nodes):
-        for queue, seen in records(primary):
-            assert queue not in found, f"{queue} is on two nodes"
-            found[queue] = seen
+    held = Counter(queue for primary in primaries(nodes) for queue in primary.run("KEYS", "*"))
+    assert held == Counter(QUEUES), "each queue is on one node"
+    found = {queue: seen for primary in primaries(nodes) for queue, seen in records(primary)}
     state = {(queue, order): row for queue, seen in found.items() for order, row in seen.items()}
     lost = [order for order in load.accepted if order not in state]
     assert not lost, f"{len(lost)} confirmed orders are gone: {lost[:5]}"

@@ -2,6 +2,7 @@
 
 import argparse
 import curses
+import select
 import sys
 import time
 
@@ -96,6 +97,8 @@ def live(screen, reader, where, every_s):
     curses.curs_set(0)
     screen.timeout(200)
     by, at, opened, next_look = None, 0, None, 0.0
+    hung_up = select.poll()
+    hung_up.register(sys.stdin, 0)
     lines = []
     while True:
         if time.monotonic() >= next_look:
@@ -119,7 +122,8 @@ def live(screen, reader, where, every_s):
         screen.addnstr(height - 1, 0, HELP, width - 1, curses.A_DIM)
         screen.refresh()
         pressed = screen.getch()
-        if pressed == ord("q"):
+        # A terminal that is gone answers at once, for ever.
+        if pressed == ord("q") or hung_up.poll(0):
             return
         if pressed in (27, curses.KEY_LEFT, curses.KEY_BACKSPACE):
             opened = None

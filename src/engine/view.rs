@@ -345,8 +345,16 @@ impl Queue {
         stats.push(("overdue", int(self.overdue(now))));
         stats.push(("oldest_overdue_ms", int(self.oldest_overdue_ms(now))));
         stats.extend(times.since_start(later).into_iter().map(real));
-        // Those of the last minute stand last.
         stats.extend(times.of_minute(now).into_iter().map(real));
+        // Behind the end of an empty list no record stands.
+        let newest_dead = self.view_at(now, self.busy.dead.back());
+        let id = newest_dead.as_ref().map_or(&[][..], |view| view.id);
+        let reason = newest_dead.as_ref().and_then(OrderView::reason);
+        stats.push(("newest_dead", StatValue::Text(id.to_vec())));
+        stats.push((
+            "newest_dead_error",
+            StatValue::Text(reason.map_or_else(Vec::new, Cow::into_owned)),
+        ));
         stats
     }
 

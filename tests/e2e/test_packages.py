@@ -137,7 +137,7 @@ def test_the_server_of_the_dockerfile_starts(tmp_path):
             ["redis-cli", "-s", str(tmp_path / "s"), *words], capture_output=True, text=True, check=False).stdout
         until(lambda: ask("PING") == "PONG\n", 30, "the server answers")
         # The probes of examples/kubernetes, as they stand there.
-        _, _, stateful = yaml.safe_load_all((ROOT / "examples/kubernetes/orderwheel.yaml").read_text())
+        _, _, stateful = yaml.safe_load_all((ROOT / "examples/kubernetes/redis.yaml").read_text())
         (container,) = stateful["spec"]["template"]["spec"]["containers"]
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             shell, option, command = container[probe]["exec"]["command"]
@@ -148,7 +148,7 @@ def test_the_server_of_the_dockerfile_starts(tmp_path):
 
 
 def test_the_objects_of_kubernetes_fit_together():
-    service, budget, stateful = yaml.safe_load_all((ROOT / "examples/kubernetes/orderwheel.yaml").read_text())
+    service, budget, stateful = yaml.safe_load_all((ROOT / "examples/kubernetes/redis.yaml").read_text())
     assert [part["kind"] for part in (service, budget, stateful)] == ["Service", "PodDisruptionBudget", "StatefulSet"]
     labels = stateful["spec"]["template"]["metadata"]["labels"]
     assert labels == stateful["spec"]["selector"]["matchLabels"] == budget["spec"]["selector"]["matchLabels"]

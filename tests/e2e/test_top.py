@@ -118,18 +118,43 @@ class Terminal:
         self.seen = ""
         os.write(self.master, keys.encode())
 
-    def end(self):
+    def quit(self):
+        """Its status."""
         self.press("q")
-        try:
-            return self.process.wait(20)
-        finally:
-            self.process.kill()
+        return self.process.wait(20)
+
+    def close(self):
+        """The terminal goes away, as a window that is closed."""
+        if self.master is not None:
             os.close(self.master)
+            self.master = None
 
 
-def test_the_live_view_opens_a_queue_and_outlives_the_server(server):
+@pytest.fixture
+def terminal():
+    terminals = []
+
+    def start(*options):
+        terminals.append(Terminal(*options))
+        return terminals[-1]
+
+    yield start
+    for one in terminals:
+        one.process.kill()
+        one.process.wait()
+        one.close()
+
+
+def test_it_ends_with_its_terminal(server, terminal):
+    one = terminal("-s", server.socket)
+    one.until("0 queues")
+    one.close()
+    assert one.process.wait(20) is not None
+
+
+def test_the_live_view_opens_a_queue_and_outlives_the_server(server, terminal):
     fill(server)
-    terminal = Terminal("-s", server.socket)
+    terminal = terminal("-s", server.socket)
     terminal.until("sick")
     terminal.until("3 queues")
     terminal.press("\n")
@@ -144,4 +169,4 @@ def test_the_live_view_opens_a_queue_and_outlives_the_server(server):
     terminal.seen = ""
     server.start()
     terminal.until(time.strftime("%H:"))
-    assert terminal.end() == 0
+    assert terminal.quit() == 0

@@ -1,6 +1,7 @@
 //! Tests of the engine: tries.
 
 use super::*;
+use crate::engine::StatValue;
 
 /// How long an order waits after each of its first nine tries. It is checked
 /// that it waits as long as it says.
@@ -110,4 +111,34 @@ fn a_setting_changed_later_does_not_change_an_order_that_is_there() {
         (0.0, "CONFIG SET max-attempts 9", "done"),
         (1000.0, "GET a", "dead +0 #1 owner:me"),
     ]);
+}
+
+#[test]
+fn stats_tell_what_died_last_and_why() {
+    let mut bench = Bench::new(false);
+    let said = |bench: &mut Bench| {
+        let stats = bench
+            .queue
+            .stats(&bench.now(), &Defaults::default(), (0, 0));
+        let text = |name: &str| {
+            let (_, value) = stats.iter().find(|(field, _)| *field == name).unwrap();
+            let StatValue::Text(text) = value else {
+                panic!("{name}: {value:?}")
+            };
+            String::from_utf8_lossy(text).into_owned()
+        };
+        (text("newest_dead"), text("newest_dead_error"))
+    };
+    assert_eq!(said(&mut bench), (String::new(), String::new()));
+    for (id, error) in [("a", "card service"), ("b", "no stock")] {
+        bench.run(&format!("SCHEDULE {id} PX 0"));
+        bench.run(&format!("CLAIM w ID {id} PX 60000"));
+        bench.run(&format!(
+            "NACK {id} ${id} DEAD ERROR {}",
+            error.replace(' ', "_")
+        ));
+        assert_eq!(said(&mut bench), (id.to_owned(), error.replace(' ', "_")));
+    }
+    bench.run("FINISH b");
+    assert_eq!(said(&mut bench).0, "a", "the one before");
 }

@@ -127,6 +127,8 @@ fn a_replica_that_panics_on_any_error_lives_through_mixed_writes() {
             );
         }
     }
+    // Whatever chance has deleted last: something is there.
+    cmd!(c, "ORDER.SCHEDULE", "q", "last", "PX", 600_000);
     let digest = wait_for(SOON, "both to agree", || {
         replica.wait_in_sync(&primary);
         let digest = c.digest("q");

@@ -213,6 +213,11 @@ def test_memory_full(serve):
     assert "maxmemory_policy:noeviction" in said and '"orders"' in said
     assert server.run("ORDER.FINISH", "orders", "waits", "STATUS", "paid")[0] == "OK", "paying goes on"
     until(lambda: typed(purge, server).split()[-1] == "0", 20, "the last number is 0")
+    assert stat(server, "finished") == 0
+    # Nothing is left to forget: more memory helps.
+    server.run("CONFIG", "SET", "maxmemory", server.run("INFO", "memory")["used_memory"] - 1000)
+    with pytest.raises(redis.exceptions.OutOfMemoryError):
+        server.run("ORDER.SCHEDULE", "orders", "new", "PX", LONG)
     typed(more, server)
     assert server.run("ORDER.SCHEDULE", "orders", "new", "PX", LONG)[0] == "OK"
 

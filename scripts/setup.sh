@@ -6,10 +6,10 @@
 # with --tests the clients the tests use (PHP with its redis extension and
 # Predis, Python with packages in target/venv, Node.js, Go with redigo; in
 # target/clients each redis-py by itself, and what the examples take from npm),
-# PostgreSQL and MariaDB with their drivers, Prometheus with its exporter, and what checks
-# and tries the packages. Says what
-# it does; says nothing when there is nothing to do. Works as root or through sudo. The
-# system's own services are neither started nor enabled.
+# PostgreSQL and MariaDB with their drivers, Prometheus with its exporter, Chromium,
+# and what checks and tries the packages. Says what it does; says nothing when there is
+# nothing to do. Works as root or through sudo. The system's own services are neither
+# started nor enabled.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -61,6 +61,8 @@ if [ "$tests" = yes ]; then
   # For the packages: what builds, checks and tries them.
   has lintian || packages+=(lintian)
   has debootstrap || packages+=(debootstrap)
+  # For the page of console.sh.
+  has chromium || packages+=(chromium)
   # promtool comes with it.
   for package in prometheus prometheus-redis-exporter; do
     has "$package" || packages+=("$package") services+=("$package")

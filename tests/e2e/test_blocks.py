@@ -24,6 +24,7 @@ RUN = {
     ("docs/database.md", "go"): "tests/e2e/test_database_page.py",
     ("docs/database.md", "lua"): "tests/e2e/test_database_page.py",
     ("docs/locks.md", "sql"): "tests/e2e/test_locks.py",
+    ("docs/console.md", "sh"): "tests/e2e/test_console.py",
     ("docs/packages.md", "sh"): "tests/e2e/test_packages.py",
     ("docs/partitions.md", "*"): "tests/e2e/test_partitions.py",
     ("docs/runbooks.md", "sh"): "tests/e2e/test_runbooks.py",

@@ -13,8 +13,9 @@ from support.wait import until
 #: What setup.sh installed, where a reader would have it in his own folders.
 ENV = {"NODE_PATH": str(CLIENTS / "node" / "node_modules"), "PYTHONPATH": str(CLIENTS / "redis-py-6"),
        "GOCACHE": os.environ.get("GOCACHE", str(TARGET / "go-cache"))}
-# The shop wants a database; test_shop.py runs its page.
-PAGES = sorted(str(page.relative_to(ROOT)) for page in EXAMPLES.glob("*/README.md") if page.parent.name != "shop")
+# The shop wants a database, and partitions a cluster; test_shop.py and test_partitions.py run their pages.
+ELSEWHERE = ("shop", "partitions")
+PAGES = sorted(str(page.relative_to(ROOT)) for page in EXAMPLES.glob("*/README.md") if page.parent.name not in ELSEWHERE)
 
 
 def commands(page):

@@ -96,6 +96,21 @@ class Closer:
         return [line.split()[1] for line in self.closed]
 
 
+def php_closer(address, *parts):
+    """As the page of the examples starts it."""
+    words = blocks("examples/partitions/README.md", "sh")[0].split()
+    at = words.index("127.0.0.1:6400")
+    return Closer(*words[:at], address, *map(str, parts))
+
+
+def go_words(program, address, partitions):
+    """As the page starts it, but for the build, which is done once."""
+    words = blocks("examples/partitions/README.md", "sh")[1].split()
+    at = words.index("closer.go")
+    assert words[at - 2:at] == ["go", "run"] and words[at + 1:] == ["127.0.0.1:6400", "16"], words
+    return program, address, str(partitions)
+
+
 @pytest.fixture(scope="module")
 def go_closer(tmp_path_factory):
     program = tmp_path_factory.mktemp("go") / "closer"
@@ -129,9 +144,8 @@ def test_from_one_queue_to_sixteen_while_orders_are_in_flight(serve, go_closer):
     thread = threading.Thread(target=old_closer)
     thread.start()
     # Step 1: closers on the partitions, each partition with two.
-    php = [Closer("php", "examples/partitions/closer.php", address, *map(str, part))
-           for part in (range(0, 8), range(8, 16))]
-    go = Closer(go_closer, address, str(PARTITIONS))
+    php = [php_closer(address, *part) for part in (range(0, 8), range(8, 16))]
+    go = Closer(*go_words(go_closer, address, PARTITIONS))
 
     def pay(order):
         """Step 2: in the partition, or in the old queue."""
@@ -186,8 +200,8 @@ def test_a_closer_follows_its_partition_to_another_node(serve, go_closer):
     nodes = make_cluster(serve, 3)
     client = cluster_client(nodes)
     queue = "orders:{3}"
-    php = Closer("php", "examples/partitions/closer.php", f"127.0.0.1:{nodes[0].port}", "3")
-    go = Closer(go_closer, f"127.0.0.1:{nodes[1].port}", "4")
+    php = php_closer(f"127.0.0.1:{nodes[0].port}", 3)
+    go = Closer(*go_words(go_closer, f"127.0.0.1:{nodes[1].port}", 4))
     client.execute_command("ORDER.SCHEDULE", queue, "before", "PX", 0)
     until(lambda: "closed before\n" in php.closed + go.closed, 30, "it is closed", every=0.05)
     client.execute_command("ORDER.SCHEDULE", queue, "across", "PX", 3000)

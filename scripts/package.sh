@@ -9,7 +9,7 @@
 #
 # Run twice it makes the same bytes: times are those of the last commit, paths are taken
 # out, files stand in order and belong to root. Debug information is left out; build with
-# cargo to have it. Installs what is lacking (binutils, dpkg-dev), and says so.
+# cargo to have it. Says what is lacking.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -63,9 +63,10 @@ def test_one_trace_from_creation_to_close_over_two_tries(server, page, spans):
     assert [order for order, _ in closed] == ["1001"]
 
 
-def test_an_order_without_a_trace_begins_one(server, page, spans):
+@pytest.mark.parametrize("payload", [(), ("PAYLOAD", "two items"), ("PAYLOAD", "[1]"), ("PAYLOAD", "7")])
+def test_an_order_without_a_trace_begins_one(server, page, spans, payload):
     with server.client() as client:
-        client.execute_command("ORDER.SCHEDULE", "orders", "1002", "PX", 0)
+        client.execute_command("ORDER.SCHEDULE", "orders", "1002", "PX", 0, *payload)
         page["close_one"](client, lambda order, fence: None)
     (span,) = spans("close order")
     assert span.parent is None and span.context.trace_id != 0

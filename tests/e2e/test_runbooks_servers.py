@@ -344,7 +344,7 @@ def test_the_module_is_loaded_into_a_running_server(serve):
         server.run("MODULE", "UNLOAD", "orderwheel")
     # Without a line in redis.conf the next start ends on the data.
     server.stop()
-    with pytest.raises(AssertionError, match="Unknown command|can't load|not able to load"):
+    with pytest.raises(AssertionError, match="[Uu]nknown command"):
         server.start()
     server.ended = True
     with (server.folder / "redis.conf").open("a") as file:

@@ -33,8 +33,20 @@ class Clock:
             file.write(int(seconds * 1_000_000).to_bytes(8, "little", signed=True))
 
     def rules(self, server):
-        """Whether a server goes by it: some are linked so that they do not."""
+        """Whether a server goes by it: Valkey from 8.1 on does not, or not in all that it does. Redis must."""
+        def steps():
+            return int(server.cli("INFO", "orderwheel").split("orderwheel_clock_steps_total:")[1].split()[0])
+
+        def told(more_than):
+            end = time.monotonic() + 3
+            while steps() <= more_than and time.monotonic() < end:
+                time.sleep(0.02)
+            return steps() > more_than
+
+        before = steps()
         self.ahead(1000)
-        now = server.run("TIME")
+        sees = told(before) and server.run("TIME")[0] - time.time() > 500
         self.ahead(0)
-        return now[0] - time.time() > 500
+        sees = sees and told(before + 1)
+        assert sees or "valkey_version" in server.cli("INFO", "server"), "a Redis that does not see the clock"
+        return sees

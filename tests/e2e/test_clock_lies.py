@@ -47,7 +47,8 @@ def claim_checked(client, deadlines, fences, got):
     rows = client.execute_command("ORDER.CLAIM", "orders", "me", "COUNT", 100, "PX", 80_000_000)
     after = now_us(client)
     for name, fence, deadline, *_ in rows:
-        assert deadline == deadlines[name] and deadline * 1000 <= after, f"{name} is early by {deadline * 1000 - after} us"
+        assert deadline == deadlines[name]
+        assert deadline * 1000 <= after, f"{name} is early by {deadline * 1000 - after} us"
         assert name not in got, f"{name} twice"
         assert fence > max(fences.values(), default=0), f"{name}: fence"
         fences[name] = fence

@@ -60,7 +60,8 @@ def account(server, accepted, queue="orders"):
     """accepted = finished + dead + still present, and no mistake of the module."""
     flat = server.run("ORDER.STATS", queue)
     figures = dict(zip(flat[::2], flat[1::2]))
-    parts = sum(figures[part] for part in ("scheduled", "expired", "leased", "retrying", "dead", "finished", "reserved"))
+    states = ("scheduled", "expired", "leased", "retrying", "dead", "finished", "reserved")
+    parts = sum(figures[part] for part in states)
     assert parts == figures["orders"] == accepted, figures
     for field in ("panics_total", "reentries_total", "apply_mismatch_total"):
         assert info(server, "orderwheel", f"orderwheel_{field}") == "0", field

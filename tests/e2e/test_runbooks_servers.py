@@ -98,7 +98,8 @@ def test_a_failover_with_sentinel(serve, tmp_path):
                 f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor shop 127.0.0.1 {primary.port} 2\n"
                 "sentinel down-after-milliseconds shop 2000\nsentinel failover-timeout shop 6000\n")
             sentinels.append(subprocess.Popen(
-                [PROGRAM, folder / "sentinel.conf", "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+                [PROGRAM, folder / "sentinel.conf", "--sentinel"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         ask = lambda port, *words: subprocess.run(
             ["redis-cli", "-p", str(port), *words], capture_output=True, text=True, check=False).stdout.split()
         until(lambda: all(ask(port, "SENTINEL", "CKQUORUM", "shop")[:1] == ["OK"] for port in ports), 60, "they agree")
@@ -116,7 +117,8 @@ def test_a_failover_with_sentinel(serve, tmp_path):
         until(lambda: promoted() not in ("0", str(primary.port)), 60, "a replica is promoted")
         new = servers[int(promoted())]
         where = blocks(PAGE, "sh", "Failover")[1].splitlines()[0]
-        until(lambda: typed(where, new, p26379=ports[1]).split() == ["127.0.0.1", str(new.port)], 30, "each one says so")
+        until(lambda: typed(where, new, p26379=ports[1]).split() == ["127.0.0.1", str(new.port)], 30,
+              "each one says so")
         until(lambda: "role:master" in new.cli("INFO", "replication"), 30, "it is a primary")
         for number in confirmed:
             assert state(new, number) in ("scheduled", "expired"), number

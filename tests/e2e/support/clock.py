@@ -1,4 +1,4 @@
-"""A clock that a test can set while a server runs: the library that tests/server builds too, loaded before the others."""
+"""A clock that a test can set while a server runs: the library of tests/server, loaded before the others."""
 
 import os
 import re
@@ -24,7 +24,8 @@ class Clock:
         #: The server's program, under this clock.
         self.program = str(folder / "under-the-clock")
         (folder / "under-the-clock").write_text(
-            f"#!/bin/sh\nexport LD_PRELOAD={folder}/clock.so ORDERWHEEL_TEST_CLOCK={self.file}\nexec {PROGRAM} \"$@\"\n")
+            f"#!/bin/sh\nexport LD_PRELOAD={folder}/clock.so ORDERWHEEL_TEST_CLOCK={self.file}\n"
+            f"exec {PROGRAM} \"$@\"\n")
         os.chmod(self.program, 0o755)
 
     def ahead(self, seconds):

@@ -16,7 +16,7 @@ class Clock:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "clock.c").write_text(re.search(r'const SHIM: &str = r#"(.*?)"#;', source, re.S).group(1))
-        done = subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", "clock.so", "clock.c"], cwd=folder,
+        done = subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", "clock.so", "clock.c", "-ldl"], cwd=folder,
                               capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         self.file = folder / "ahead"

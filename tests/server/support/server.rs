@@ -291,12 +291,7 @@ impl Server {
         let config = self.dir.join("redis.conf");
         fs::write(&config, lines.join("\n") + "\n").expect("the configuration can be written");
 
-        let program = self
-            .options
-            .program
-            .clone()
-            .or_else(|| env::var_os("REDIS_SERVER").map(PathBuf::from))
-            .unwrap_or_else(|| "redis-server".into());
+        let program = self.program();
         let mut words: Vec<&std::ffi::OsStr> = self
             .options
             .through
@@ -351,6 +346,35 @@ impl Server {
         }
         self.kill();
         Err(format!("not ready within {START_LIMIT:?}: {last}"))
+    }
+
+    /// The program under test: `REDIS_SERVER`, else the machine's own.
+    fn program(&self) -> PathBuf {
+        self.options
+            .program
+            .clone()
+            .or_else(|| env::var_os("REDIS_SERVER").map(PathBuf::from))
+            .unwrap_or_else(|| "redis-server".into())
+    }
+
+    /// Whether a server of this program can have a TLS port: some know the setting and
+    /// were built without.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        let done = Command::new(self.program())
+            .args([
+                "--port",
+                "0",
+                "--tls-port",
+                "1",
+                "--tls-cert-file",
+                "/dev/null",
+            ])
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program can be started");
+        // It ends at once either way: this certificate is none.
+        String::from_utf8_lossy(&done.stdout).contains("No tls-key-file configured")
     }
 
     /// How the process ended, if it did.

@@ -118,10 +118,22 @@ def in_step(shop):
     until(holds, 60, f"{shop.name}: the replica is in step")
 
 
+def lose(shop):
+    """What the tests of the soak ask for: an order that goes missing, or comes from nowhere."""
+    loss, queue = os.environ.get("ORDERWHEEL_SOAK_LOSS"), QUEUES[0]
+    if loss == "invent":
+        shop.primary.run("ORDER.SCHEDULE", queue, "from-nowhere", "PX", 10**8)
+    if loss == "forget":
+        order = next(order for order, where in shop.ledger.open.items() if where == queue)
+        shop.primary.run("ORDER.BREAK", queue, order)
+        shop.primary.run("ORDER.FINISH", queue, order, "KEEP", 0)
+
+
 def account(shop, minute):
     """All work rests: every order that was accepted and not ended is there, nothing else is, and both copies agree."""
     shop.rest()
     ledger = shop.ledger
+    lose(shop)
     in_step(shop)
     client = shop.primary.client(protocol=3)
     if ledger.ended_first:

@@ -110,8 +110,11 @@ fn orders_go_with_a_renamed_moved_or_swapped_key_and_waiters_stay_with_the_name(
     }
 }
 
-/// Commands after which an order falls due, and the channels and keys of its events.
-const CROSSINGS: [(&[&str], &[(u32, &str)]); 6] = [
+/// Commands after which an order falls due, and the databases and keys of its events.
+type Crossing = (&'static [&'static str], &'static [(u32, &'static str)]);
+
+/// Those that bring a queue into another database, and some that do not.
+const CROSSINGS: [Crossing; 6] = [
     (&["SELECT 2", "MAKE q"], &[(2, "q")]),
     (&["SELECT 2", "MAKE q", "RENAME q r"], &[(2, "r")]),
     (&["MAKE q", "COPY q q DB 2"], &[(0, "q"), (2, "q")]),

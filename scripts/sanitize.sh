@@ -45,8 +45,8 @@ exec $real "\$@"
 END
     ;;
   checked)
-    RUSTFLAGS="-Cdebug-assertions=on -Coverflow-checks=on" CARGO_TARGET_DIR=$folder cargo build --release --quiet --lib
-    export ORDERWHEEL_MODULE=$folder/release/liborderwheel.so
+    cargo build --profile checked --quiet --lib
+    export ORDERWHEEL_MODULE=$target/checked/liborderwheel.so
     printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$program"
     ;;
   memcheck)

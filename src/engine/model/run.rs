@@ -65,7 +65,8 @@ impl World {
             820..=869 => Some(self.renew()),
             870..=919 => Some(self.lock()),
             920..=939 => Some(self.unlock()),
-            940..=949 => Some(self.break_lease()),
+            940..=946 => Some(self.break_lease()),
+            947..=949 => self.release_owner(),
             950..=959 => {
                 self.requeue();
                 None
@@ -151,7 +152,11 @@ pub(super) fn play(kind: Kind, seed: u64) {
         "lock",
         "unlock",
         "break",
+        "release",
         "requeue",
+        "requeue: retrying",
+        "requeue: filtered",
+        "requeue: by id",
         "purge",
         "bad setting",
         "restart",

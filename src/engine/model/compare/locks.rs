@@ -1,8 +1,10 @@
-//! LOCK, UNLOCK, BREAK and RENEW.
+//! LOCK, UNLOCK, BREAK, RENEW and RELEASE.
 
 use super::super::world::World;
+use crate::engine::effect::{Effect, LeaseOf};
 use crate::engine::outcome::Outcome;
-use crate::request::{Break, Lock, Renew, Unlock};
+use crate::request::{Break, Lock, Release, Renew, Unlock};
+use crate::words::state::State;
 
 impl World {
     /// RENEW.
@@ -32,7 +34,7 @@ impl World {
             .queue()
             .lock_waiter_outcome(&now, ask.id, ask.fp, ask.must_exist);
         let decided = self.ask(|queue, env| queue.decide_lock(env, ask, queued));
-        let told = self.waiter_told(n, ask.fp);
+        let told = self.waiter_told(n, ask);
         assert_eq!(waiter, told, "order {n}: one who waits");
         let (was, outcome) = (self.state(n), self.lock_outcome(n, ask, queued));
         let effect = decided.as_ref().unwrap().effect.clone();
@@ -49,6 +51,49 @@ impl World {
         }
         assert_eq!(effect, Some(self.locked(n, ask)));
         self.count("lock");
+    }
+
+    /// RELEASE. Returns those whose leases were ended.
+    pub(in crate::engine::model) fn compare_release(&mut self, ask: &Release<'_>) -> Vec<u32> {
+        let (now, active) = (self.now(), self.active);
+        let swept = self.queue().decide_release(&now, ask);
+        let mut live = self.leases_of(ask.owner);
+        let done = live.len().min(ask.count as usize);
+        assert_eq!(
+            (swept.done, swept.left),
+            (done as u64, (live.len() - done) as u64)
+        );
+        let Some(effect) = swept.effect else {
+            assert_eq!(done, 0, "P12");
+            return Vec::new();
+        };
+        let Effect::Lapse { end, leases } = &effect else {
+            panic!("{effect:?}")
+        };
+        assert_eq!((end.0, leases.len()), (self.wall(), done));
+        let mut ended = Vec::new();
+        for LeaseOf { id, fence } in leases {
+            let n = self.numbers_of[&**id];
+            let grant = self.records[&n].grant.as_ref().unwrap();
+            assert_eq!(grant.fence, *fence);
+            // Those that end first come first.
+            let over = live.remove(&n).expect("a live lease of this owner");
+            assert!(
+                live.values().all(|other| *other >= over),
+                "{n} before its turn"
+            );
+            ended.push(n);
+            self.count("release");
+        }
+        for n in &ended {
+            self.lapsed_now(*n);
+            assert!(!matches!(
+                self.records[n].state(&now, active),
+                State::Leased | State::Reserved
+            ));
+        }
+        self.carry(&effect);
+        ended
     }
 
     /// UNLOCK.

@@ -1,4 +1,6 @@
-//! LOCK, UNLOCK, BREAK and RENEW.
+//! LOCK, UNLOCK, BREAK, RENEW and RELEASE.
+
+use std::collections::BTreeMap;
 
 use super::super::world::World;
 use super::record::{Grant, Record, left, mono_of};
@@ -11,12 +13,11 @@ use crate::words::time::WallMs;
 
 impl World {
     /// What is said to one who waits for a lock, if he need not wait longer.
-    pub(in crate::engine::model) fn waiter_told(
-        &self,
-        n: u32,
-        fp: Option<&[u8]>,
-    ) -> Option<Outcome> {
-        let (was, wall) = (self.state(n), self.wall());
+    pub(in crate::engine::model) fn waiter_told(&self, n: u32, ask: &Lock<'_>) -> Option<Outcome> {
+        let (was, wall, fp) = (self.state(n), self.wall(), ask.fp);
+        if ask.must_exist && matches!(was, State::Missing | State::Reserved) {
+            return Some(Outcome::Missing);
+        }
         let known = self.records.get(&n).filter(|_| was != State::Missing);
         let late = matches!(was, State::Retrying | State::Dead)
             || known.is_some_and(|record| record.deadline.is_some_and(|at| at <= wall));
@@ -39,8 +40,8 @@ impl World {
         ask: &Lock<'_>,
         queued: bool,
     ) -> Outcome {
-        match self.waiter_told(n, ask.fp) {
-            Some(told @ (Outcome::Mismatch | Outcome::Finished)) => told,
+        match self.waiter_told(n, ask) {
+            Some(told @ (Outcome::Missing | Outcome::Mismatch | Outcome::Finished)) => told,
             _ if matches!(self.state(n), State::Leased | State::Reserved) => {
                 let grant = self.records[&n].grant.as_ref().unwrap();
                 if grant.kind == LeaseKind::Lock && grant.owner == ask.owner {
@@ -113,6 +114,34 @@ impl World {
             cap: WallMs(cap),
             fp: ask.fp.map(Bytes::of),
             creates: was == State::Missing,
+        }
+    }
+
+    /// The orders that an owner holds now, and when each lease is over.
+    pub(in crate::engine::model) fn leases_of(&self, owner: &[u8]) -> BTreeMap<u32, u64> {
+        let (now, active) = (self.now(), self.active);
+        let of = |record: &Record| {
+            let grant = record.grant.as_ref()?;
+            let live = matches!(record.state(&now, active), State::Leased | State::Reserved);
+            (live && grant.owner == owner).then_some(grant.over[active])
+        };
+        self.records
+            .iter()
+            .filter_map(|(n, record)| Some((*n, of(record)?)))
+            .collect()
+    }
+
+    /// What is left of an order whose lease is over at once, as if its time had come.
+    pub(in crate::engine::model) fn lapsed_now(&mut self, n: u32) {
+        let (wall, nows) = (self.wall(), self.nows());
+        let grant = self
+            .records
+            .get_mut(&n)
+            .and_then(|record| record.grant.as_mut());
+        let grant = grant.expect("it has a lease");
+        grant.end = grant.end.min(wall);
+        for (over, now) in grant.over.iter_mut().zip(nows) {
+            *over = (*over).min(now.mono_us / 1000);
         }
     }
 

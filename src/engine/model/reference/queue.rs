@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::world::World;
 use super::TRANSITIONS;
 use crate::engine::settings::Setting;
-use crate::request::{Configure, Purge};
+use crate::request::{Configure, Purge, Requeue};
 use crate::words::state::State;
 
 impl World {
@@ -27,12 +27,33 @@ impl World {
         rev
     }
 
-    /// What is left of a dead order that is requeued now.
-    pub(in crate::engine::model) fn requeued(&mut self, n: u32, rev: u64) {
+    /// The orders that a REQUEUE without an end would bring back.
+    pub(in crate::engine::model) fn to_requeue(
+        &self,
+        ask: &Requeue<'_>,
+        matches: &dyn Fn(&[u8]) -> bool,
+    ) -> BTreeSet<u32> {
+        let is_moved = |n: &u32| matches!(self.state(*n), State::Dead | State::Retrying);
+        match ask {
+            Requeue::Ids(ids) => {
+                let named = ids.iter().map(|id| self.numbers_of[*id]);
+                named.filter(is_moved).collect()
+            }
+            Requeue::Next(ask) => {
+                let matches = |id: &[u8]| ask.pattern.is_none() || matches(id);
+                let mut wanted = self.to_purge(ask, &matches);
+                wanted.retain(is_moved);
+                wanted
+            }
+        }
+    }
+
+    /// What is left of an order that is requeued now, with so many tries behind it.
+    pub(in crate::engine::model) fn requeued(&mut self, n: u32, rev: u64, tries: u32) {
         let wall = self.wall();
         let record = self.records.get_mut(&n).unwrap();
         assert!(rev > record.rev, "revs grow");
-        record.attempt = 0;
+        record.attempt = tries;
         record.grant = None;
         record.fp = None;
         record.dead = false;

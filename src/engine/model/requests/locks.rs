@@ -1,7 +1,10 @@
-//! LOCK, UNLOCK, BREAK and RENEW. Each returns the order it touched.
+//! LOCK, UNLOCK, BREAK, RENEW and RELEASE. Each returns the order it touched.
 
 use super::super::world::World;
-use crate::request::{Break, Lock, Renew, Unlock};
+use crate::request::{Break, Lock, Release, Renew, Unlock};
+
+/// Those whose leases are ended by RELEASE: of claims, of locks, of nobody.
+const OWNERS: [&[u8]; 3] = [b"closer", b"payer", b"nobody"];
 
 impl World {
     /// RENEW.
@@ -42,6 +45,7 @@ impl World {
             .dice
             .pick(&[None, None, Some(1), Some(60), Some(30_000)]);
         let (reentrant, queued) = (self.dice.chance(500), self.dice.chance(100));
+        let must_exist = self.dice.chance(200);
         let ask = Lock {
             id: &self.ids[n as usize].clone(),
             owner,
@@ -50,11 +54,18 @@ impl World {
             max_ms,
             fp,
             block_ms: None,
-            must_exist: false,
+            must_exist,
             session: false,
         };
         self.compare_lock(n, &ask, queued);
         n
+    }
+
+    /// RELEASE. Returns one of those it touched.
+    pub(in crate::engine::model) fn release_owner(&mut self) -> Option<u32> {
+        let owner = self.dice.pick(&OWNERS);
+        let count = self.dice.pick(&[1, 1, 3, 1000]);
+        self.compare_release(&Release { owner, count }).pop()
     }
 
     /// UNLOCK.

@@ -4,7 +4,7 @@ use super::super::reference::TRANSITIONS;
 use super::super::world::World;
 use crate::engine::number::NUMBER_END;
 use crate::engine::settings::Setting;
-use crate::request::{Configure, Pause, Purge};
+use crate::request::{Configure, Pause, Purge, Requeue};
 use crate::words::state::State;
 
 /// Names of the settings the run changes, with some values.
@@ -21,8 +21,27 @@ pub(in crate::engine::model) const SETTINGS: [(Setting, [u64; 3]); 7] = [
 impl World {
     /// REQUEUE.
     pub(in crate::engine::model) fn requeue(&mut self) {
-        let count = self.dice.pick(&[1, 1, 3, 1000]) as usize;
-        self.compare_requeue(count);
+        let count = self.dice.pick(&[1, 1, 3, 1000]);
+        if self.dice.chance(200) {
+            let asked: Vec<u32> = (0..count.min(20)).map(|_| self.any_id()).collect();
+            let ids: Vec<Vec<u8>> = asked
+                .iter()
+                .map(|n| self.ids[*n as usize].clone())
+                .collect();
+            let ids = ids.iter().map(Vec::as_slice).collect();
+            self.compare_requeue(&Requeue::Ids(ids));
+            return;
+        }
+        let states = [State::Dead, State::Dead, State::Retrying, State::Finished];
+        let state = self.dice.pick(&states);
+        let status = self.dice.chance(200).then(|| self.status());
+        let pattern: Option<&[u8]> = self.dice.chance(100).then_some(b"*1*");
+        self.compare_requeue(&Requeue::Next(Purge {
+            state,
+            status: status.as_deref(),
+            pattern,
+            count,
+        }));
     }
 
     /// PURGE.

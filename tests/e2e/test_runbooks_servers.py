@@ -13,7 +13,7 @@ import redis
 
 from support.cluster import make_cluster
 from support.pages import blocks
-from support.runbook import LONG, PAGE, claim, replica_of, schedule, stat, state, typed, work
+from support.runbook import LONG, PAGE, claim, listed_version, replica_of, schedule, stat, state, typed, work
 from support.server import MODULE, PROGRAM, Server, free_port
 from support.wait import until
 
@@ -269,7 +269,7 @@ def test_upgrade_from_the_first_release(serve):
     version = re.compile(r"^orderwheel_version:(\d+)\.(\d+)\.(\d+)$", re.M)
     numbers = [tuple(map(int, version.search(typed(same, node)).groups())) for node in (primary, replica)]
     assert numbers[0] == (0, 1, 0) < numbers[1], numbers
-    shown = [dict(zip(*[iter(node.run("MODULE", "LIST")[0])] * 2))["ver"] for node in (primary, replica)]
+    shown = [listed_version(node) for node in (primary, replica)]
     assert shown == [1, 10_000 * numbers[1][0] + 100 * numbers[1][1] + numbers[1][2]], shown
     typed(over, primary)
     until(lambda: "role:master" in replica.cli("INFO", "replication"), 30, "it has taken over")

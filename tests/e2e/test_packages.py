@@ -211,16 +211,19 @@ def test_a_release_is_refused_that_is_not_prepared(tmp_path):
 
 
 SERVES = "exec redis-server /etc/redis/redis.conf --daemonize no --port 0 --unixsocket /run/s --logfile /run/log"
+#: The complete configuration that comes with it, with nothing changed but where it listens and writes.
+EXAMPLE = SERVES.replace("/etc/redis/redis.conf", "/usr/share/doc/orderwheel/redis.conf.example") + " --dir /tmp"
 
 
 class Serving:
     """A server in a Debian, from its redis.conf."""
 
-    def __init__(self, debian):
+    def __init__(self, debian, command=SERVES):
         self.debian = debian
+        self.command = command
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.debian.words("/bin/sh", "-ec", SERVES), stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.debian.words("/bin/sh", "-ec", self.command), stdout=subprocess.DEVNULL)
         until(lambda: self.process.poll() is not None or self.debian.ask("PING") == "PONG\n", 30, "the server answers")
         assert self.process.poll() is None, (self.debian.root / "run/log").read_text()
         return self.debian.ask
@@ -276,6 +279,8 @@ def test_the_package_in_a_clean_debian(deb, tmp_path):
         order, fence, *_ = ask("ORDER.CLAIM", "orders", "closer").splitlines()
         assert (order, ask("ORDER.ACK", "orders", order, fence, "STATUS", "closed").splitlines()[0]) == ("1001", "OK")
         assert "scheduled" in ask("ORDER.GET", "orders", "1002").splitlines()
+    with Serving(debian, EXAMPLE) as ask:
+        assert ask("ORDER.SCHEDULE", "orders", "1003", "PX", "0", "STATUS", "unpaid").startswith("OK")
     debian.shell("dpkg --purge orderwheel")
     assert files_of(debian.root) == before, "nothing is left"
     assert "orderwheel" not in debian.shell("dpkg-query -W")

@@ -147,13 +147,11 @@ def test_the_page_says_which_glibc_it_needs(deb, module):
 
 
 def programs():
-    """The server programs there are: this machine's, and those of ORDERWHEEL_SERVERS, a folder of NAME/server."""
-    found = {"redis-server": PROGRAM}
-    if folder := os.environ.get("ORDERWHEEL_SERVERS"):
-        more = {path.parent.name: str(path) for path in sorted(Path(folder).glob("*/server"))}
-        assert more, f"no NAME/server in {folder}"
-        found |= more
-    return found
+    """The server programs there are: this machine's, and those of scripts/servers.sh."""
+    named = os.environ.get("ORDERWHEEL_SERVERS")
+    more = {path.parent.name: str(path) for path in sorted(Path(named or TARGET / "servers").glob("*/server"))}
+    assert more or not named, f"no NAME/server in {named}"
+    return {"redis-server": PROGRAM, **more}
 
 
 @pytest.mark.parametrize("name", programs())

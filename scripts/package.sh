@@ -7,9 +7,10 @@
 #   orderwheel-VERSION-ARCH-linux.tar.gz    the same files for other systems
 #   SHA256SUMS                              of both
 #
-# Run twice it makes the same bytes: times are those of the last commit, paths are taken
-# out, files stand in order and belong to root. Debug information is left out; build with
-# cargo to have it. Says what is lacking.
+# Run twice it makes the same bytes, in whatever folder and CARGO_TARGET_DIR: times are
+# those of the last commit (or SOURCE_DATE_EPOCH), paths are taken out, files stand in order
+# and belong to root. Without git, times are those of CHANGELOG.md, and it says so. Debug
+# information is left out; build with cargo to have it. Says what is lacking.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,8 +22,16 @@ for tool in dpkg-deb objdump strip python3; do
   command -v "$tool" >/dev/null || fail "$tool is lacking: apt-get install dpkg binutils python3"
 done
 
-export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
-SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/CHANGELOG.md")
+# dpkg-deb writes other bytes with another number of threads.
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC DPKG_DEB_THREADS_MAX=1
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  if ! SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null); then
+    say "package: git does not tell the time of the last commit: $(git -C "$root" log -1 2>&1 | head -n 1)" >&2
+    say "package: files get the time of CHANGELOG.md" >&2
+    SOURCE_DATE_EPOCH=$(stat -c %Y "$root/CHANGELOG.md")
+  fi
+fi
+case $SOURCE_DATE_EPOCH in *[!0-9]* | '') fail "SOURCE_DATE_EPOCH is no number: $SOURCE_DATE_EPOCH" ;; esac
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
 arch=$(dpkg --print-architecture)
 umask 022
@@ -30,8 +39,16 @@ umask 022
 # --- the module, without the paths of this machine -------------------------------
 say "package: building"
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
+# The last one that fits counts, and the others may lie in the first one. Also for what the
+# C compiler builds: paths in debug information change the build id, which stays.
+places=("$root=/orderwheel" "$cargo_home=/cargo" "$target/package=/target")
+rustflags=("${places[@]/#/--remap-path-prefix=}")
+# Separated by a byte that no path has.
+printf -v CARGO_ENCODED_RUSTFLAGS '\x1f%s' "${rustflags[@]}"
+export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS#?}
+printf -v CFLAGS -- '-ffile-prefix-map=%q ' "${places[@]}"
+export CFLAGS CC_SHELL_ESCAPED_FLAGS=1
 CARGO_TARGET_DIR=$target/package \
-  RUSTFLAGS="--remap-path-prefix=$root=/orderwheel --remap-path-prefix=$cargo_home=/cargo" \
   cargo build --release --locked --quiet --lib --manifest-path "$root/Cargo.toml"
 
 stage=$(mktemp -d)

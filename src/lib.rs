@@ -70,9 +70,23 @@ mod library {
     #[cfg(test)]
     const ALLOCATOR: Allocator = std::alloc::System;
 
+    /// The number of a decimal part of the version.
+    #[allow(clippy::from_str_radix_10, reason = "parse is not const")]
+    const fn number(part: &str) -> i32 {
+        match i32::from_str_radix(part, 10) {
+            Ok(number) => number,
+            Err(_) => 0,
+        }
+    }
+
+    /// The version as MODULE LIST shows it: 10203 is 1.2.3. Release 0.1.0 showed 1.
+    const VERSION: i32 = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
+        + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
+        + number(env!("CARGO_PKG_VERSION_PATCH"));
+
     redis_module::redis_module! {
         name: "orderwheel",
-        version: 1,
+        version: VERSION,
         allocator: (Allocator, ALLOCATOR),
         data_types: [TYPE],
         init: load,

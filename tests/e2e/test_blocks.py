@@ -11,6 +11,7 @@ RUN = {
     ("*", "redis"): "tests/server/pages/transcripts.rs",
     ("docs/commands.md", "text"): "tests/server/pages/commands.rs",
     ("docs/operations.md", "text"): "tests/server/pages",
+    ("docs/operations.md", "sh"): "tests/e2e/test_operations_page.py",
     # A drawing.
     ("docs/architecture.md", "text"): None,
     # The general form of the tables.

@@ -13,7 +13,7 @@ import redis
 
 from support.cluster import make_cluster
 from support.pages import blocks
-from support.runbook import LONG, PAGE, claim, replica_of, schedule, stat, state, typed, work
+from support.runbook import LONG, PAGE, claim, listed_version, replica_of, schedule, stat, state, typed, work
 from support.server import MODULE, PROGRAM, Server, free_port
 from support.wait import until
 
@@ -265,6 +265,12 @@ def test_upgrade_from_the_first_release(serve):
     until(lambda: state(replica, "3") == "scheduled", 20, "and its stream")
     see, over, same, _ = blocks(PAGE, "sh", "Upgrade")
     assert "master_link_status:up" in typed(see, primary, replica)
+    # What the page looks at in the end tells the two apart.
+    version = re.compile(r"^orderwheel_version:(\d+)\.(\d+)\.(\d+)$", re.M)
+    numbers = [tuple(map(int, version.search(typed(same, node)).groups())) for node in (primary, replica)]
+    assert numbers[0] == (0, 1, 0) < numbers[1], numbers
+    shown = [listed_version(node) for node in (primary, replica)]
+    assert shown == [1, 10_000 * numbers[1][0] + 100 * numbers[1][1] + numbers[1][2]], shown
     typed(over, primary)
     until(lambda: "role:master" in replica.cli("INFO", "replication"), 30, "it has taken over")
     assert [state(replica, order) for order in "123"] == ["scheduled", "leased", "scheduled"]
@@ -279,6 +285,7 @@ def test_upgrade_from_the_first_release(serve):
     assert state(primary, "2") == "finished"
     versions = [typed(same, node) for node in (primary, replica)]
     assert versions[0] == versions[1] and "orderwheel_apply_refused_total:0" in versions[0], versions
+    assert tuple(map(int, version.search(versions[0]).groups())) == numbers[1], versions
 
 
 def test_a_planned_failover_of_the_same_release(serve):

@@ -1,7 +1,9 @@
 """docs/tracing.md: one trace from creation to close, over processes, tries and languages."""
 
 import json
+import re
 import subprocess
+import time
 
 import pytest
 from opentelemetry import trace
@@ -9,10 +11,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from support.pages import blocks
+from support.pages import ROOT, blocks
 
 PAGE = "docs/tracing.md"
 EXPORTER = InMemorySpanExporter()
+CLOSE_IN_PHP = "echo json_encode(close_span($redis->rawCommand('ORDER.CLAIM', 'orders', 'php')[0]));"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,8 @@ def test_one_trace_from_creation_to_close_over_two_tries(server, page, spans):
     assert [order for order, _ in closed] == ["1001"]
 
 
-@pytest.mark.parametrize("payload", [(), ("PAYLOAD", "two items"), ("PAYLOAD", "[1]"), ("PAYLOAD", "7")])
+@pytest.mark.parametrize("payload", [(), ("PAYLOAD", "two items"), ("PAYLOAD", "[1]"), ("PAYLOAD", "7"),
+                                     ("PAYLOAD", '{"traceparent": 7}'), ("PAYLOAD", '{"traceparent": ["x", 1]}')])
 def test_an_order_without_a_trace_begins_one(server, page, spans, payload):
     with server.client() as client:
         client.execute_command("ORDER.SCHEDULE", "orders", "1002", "PX", 0, *payload)
@@ -81,9 +85,32 @@ def test_php_and_python_share_a_trace(server, page, spans):
     assert f"{span.parent.span_id:016x}" == made["id"]
     # And the other way round.
     with server.client() as client:
-        page["schedule"](client, "1004", 0)
+        page["schedule"](client, "1004", 60_000)
+        # It is five seconds late.
+        client.execute_command("ORDER.SCHEDULE", "orders", "1004", "PXAT", int(time.time() * 1000) - 5_000, "XX")
     (scheduled,) = spans("schedule order")
-    closed = php(server, "echo json_encode(close_span($redis->rawCommand('ORDER.CLAIM', 'orders', 'php')[0]));")
+    closed = php(server, CLOSE_IN_PHP)
     assert closed["trace"] == f"{scheduled.context.trace_id:032x}"
     assert closed["parent"] == f"{scheduled.context.span_id:016x}"
     assert (closed["messaging.message.id"], closed["order_attempt"]) == ("1004", 1)
+    assert 5_000 <= closed["order_late_ms"] < 65_000
+
+
+def test_both_close_with_the_attributes_of_the_table(server, page, spans):
+    (row,) = [line for line in (ROOT / PAGE).read_text().splitlines() if line.startswith("| `close order`")]
+    names = set(re.findall(r"`([^`]+)`", row.split("|")[4]))
+    assert len(names) == 3
+    for order in ("1005", "1006"):
+        server.run("ORDER.SCHEDULE", "orders", order, "PX", 0)
+    with server.client() as client:
+        page["close_one"](client, lambda order, fence: None)
+    assert set(spans("close order")[0].attributes) == names
+    closed = php(server, CLOSE_IN_PHP)
+    assert set(closed) - {"name", "trace", "id", "parent"} == names
+
+
+@pytest.mark.parametrize("payload", ["two items", "[1]", "7", '"text"', '{"traceparent": 7}', '{"traceparent": ["x"]}'])
+def test_a_payload_of_another_kind_begins_a_trace_in_php(server, payload):
+    server.run("ORDER.SCHEDULE", "orders", "1007", "PX", 0, "PAYLOAD", payload)
+    closed = php(server, CLOSE_IN_PHP)
+    assert closed["parent"] is None and len(closed["trace"]) == 32

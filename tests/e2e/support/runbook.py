@@ -35,6 +35,13 @@ def stat(server, field, queue="orders"):
     return dict(zip(flat[::2], flat[1::2]))[field]
 
 
+def listed_version(server):
+    """The module's version as MODULE LIST shows it. Newer servers have modules of their own beside it."""
+    (ours,) = [row for row in (dict(zip(row[::2], row[1::2])) for row in server.run("MODULE", "LIST"))
+               if row["name"] == "orderwheel"]
+    return ours["ver"]
+
+
 def schedule(server, *orders, ms=0, queue="orders"):
     """Makes unpaid orders that are due in `ms`."""
     with server.client() as client:

@@ -184,13 +184,15 @@ class Console:
     def state(self):
         """How the reading goes: what every view shows."""
         view, now = self.reader.view, time.time()
-        problem = view.problem
+        status = view.status
         if self.stopped is not None:
-            problem = f"reading fails for {int(now - self.stopped[0])} s: {self.stopped[1]}"
+            status = f"reading fails for {int(now - self.stopped[0])} s", self.stopped[1]
         return {
             "server": self.options.socket or f"{self.options.host}:{self.options.port}", "db": self.options.db,
             "nodes": view.nodes, "replica_of": view.replica_of and shown(view.replica_of), "operate": self.options.operate,
-            "problem": problem, "read_at": view.read_at, "now": now, "look_ms": view.look_ms, "every_ms": max(200, int(self.options.every * 1000)), "known": len(view.names),
+            "status": status and status[0], "problem": status and ": ".join(status),
+            # Nothing is read: what is shown is what was known.
+            "old": self.stopped is not None or len(view.troubles) >= view.nodes, "read_at": view.read_at, "now": now, "look_ms": view.look_ms, "every_ms": max(200, int(self.options.every * 1000)), "known": len(view.names),
             "read": len(view.rows), "walked": view.walked, "full": view.full}
 
     async def queues(self, request):

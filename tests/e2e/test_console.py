@@ -519,7 +519,9 @@ def test_a_restart_of_the_server_is_said_and_survived(serve, console, browser):
     page = Page(browser, one, 1280, "light")
     page.page.wait_for_selector("tbody tr")
     server.kill()
-    page.until("/^not connected for \\d+ s: /.test(document.getElementById('connection').textContent)")
+    page.until("/^not connected for \\d+ s$/.test(document.getElementById('connection').textContent)")
+    said = page.page.locator(".banner.lost").inner_text()
+    assert re.fullmatch(r"not connected for \d+ s: Error .* The figures below are of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\.", said), said
     assert page.page.locator("tbody tr").count() == 3, "what was known is still shown"
     page.check("lost-light-1280")
     server.start()

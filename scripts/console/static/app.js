@@ -20,6 +20,7 @@ let noticeUntil = 0;
 // --- figures as people read them --------------------------------------------------------------
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const scale = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const whole = (count) => numbers.format(count);
 
 function span(ms) {
@@ -110,9 +111,9 @@ function spark(values) {
   return html`<svg width="90" height="22" class="spark" role="img" aria-label="closed per second, at most ${rate(Math.max(...values))}"><path d="M${line}"></path></svg>`;
 }
 
-function when(ms, now) {
+function when(ms, now, digits = 19) {
   const away = now * 1000 - ms;
-  return html`${iso(ms)} <small>${away >= 0 ? `${span(away)} ago` : `in ${span(-away)}`}</small>`;
+  return html`${iso(ms).slice(0, digits)}${digits < 23 ? " UTC" : ""} <small>${away >= 0 ? `${span(away)} ago` : `in ${span(-away)}`}</small>`;
 }
 
 // --- the overview -----------------------------------------------------------------------------
@@ -160,7 +161,7 @@ function overview() {
       ${tile("orders", whole(sum.orders))}${tile("overdue", whole(sum.overdue), sum.overdue ? late(sum.oldest_overdue_ms) : "")}
       ${tile("oldest overdue", span(sum.oldest_overdue_ms), late(sum.oldest_overdue_ms))}${tile("dead", whole(sum.dead), sum.dead ? "bad" : "")}
       ${tile("claimed", whole(sum.live_claims))}${tile("retrying", whole(sum.retrying))}${tile("closers waiting", whole(sum.claim_waiters))}
-      ${tile("due per second", rate(sum.due_per_s))}${tile("closed per second", rate(sum.closed_per_s), sum.closed_per_s ? "good" : "")}
+      ${tile("due/s", rate(sum.due_per_s))}${tile("closed/s", rate(sum.closed_per_s), sum.closed_per_s ? "good" : "")}
       ${tile("memory", bytes(sum.bytes))}
     </div>
     ${state.alarms.length === 0 ? nothing : html`<section class="card"><h2>Needs a look</h2>
@@ -217,7 +218,7 @@ function queueView(key, shownState, got) {
     <a class="back" href="#/">← all queues</a><h1>${got.name}</h1>
     ${f.paused_ms === -2 ? nothing : html`<p class="banner">${badge("paused")} ${f.paused_ms === -1 ? "until it is resumed" : `for ${span(f.paused_ms)}`}: ${f.pause_reason || "no reason given"}</p>`}
     ${died ? html`<p class="banner">${badge("dead")} the last one is <a href="#/q/${key}/o/${got.newest_dead_key}">${f.newest_dead}</a>: ${f.newest_dead_error || "no error was given"}</p>` : nothing}
-    <div class="tiles">
+    <div class="tiles of-twelve">
       ${tile("scheduled", whole(f.scheduled))}${tile("overdue", whole(f.overdue), f.overdue ? late(f.oldest_overdue_ms) : "")}
       ${tile("oldest overdue", span(f.oldest_overdue_ms), late(f.oldest_overdue_ms))}${tile("claimable", whole(f.expired))}
       ${tile("claimed", whole(f.live_claims))}${tile("retrying", whole(f.retrying))}
@@ -260,8 +261,8 @@ function chart(id, key, unit, history, series) {
     const value = (_plot, given) => (given === null || given === undefined ? "–" : unit === "ms" ? span(given) : `${rate(given)}/s`);
     one = { holder, look, plot: new uPlot({
       width: holder.clientWidth, height: 190, cursor: { y: false, points: { size: 6 } }, hooks: { setCursor: [last] },
-      axes: [{ ...axis, space: 80, values: (_plot, splits) => splits.map((at) => clock(at * 1000)), label: "UTC", labelSize: 18, size: 34 },
-        { ...axis, label: unit, labelSize: 18, size: 52, values: (_plot, splits) => splits.map((at) => numbers.format(at)) }],
+      axes: [{ ...axis, space: 80, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600], values: (_plot, splits) => splits.map((at) => clock(at * 1000)), label: "UTC", labelSize: 18, size: 34 },
+        { ...axis, label: unit, labelSize: 18, size: 52, values: (_plot, splits) => splits.map((at) => scale.format(at)) }],
       series: [{ label: "at", value: (_plot, at) => (at === null || at === undefined ? "–" : clock(at * 1000)) },
         ...series.map(([label, name]) => ({ label, stroke: colour(name), width: 2, points: { show: false }, value }))],
       scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
@@ -286,7 +287,7 @@ const TIMES = ["deadline", "finished_at", "finished_deadline", "retry_at", "keep
 function orderView(key, got) {
   const told = (name, value) => {
     if (value === null) return "–";
-    if (TIMES.includes(name)) return value > 1e11 ? when(value, got.now) : "–";
+    if (TIMES.includes(name)) return value > 1e11 ? when(value, got.now, 27) : "–";
     if (name === "lease_ms") return value === -2 ? "nobody holds it" : span(value);
     return value === "" ? "(empty)" : String(value);
   };
@@ -315,13 +316,17 @@ function findView(text, got) {
 
 function tell() {
   const line = element("connection");
-  const problem = silentSince !== null ? `this page has no answer from console.sh for ${Math.round((Date.now() - silentSince) / 1000)} s` : state?.problem;
-  line.className = problem ? "lost" : "live";
-  line.textContent = problem || `${state.read === state.known ? whole(state.known) : `${whole(state.read)} of ${whole(state.known)}`} ${state.known === 1 ? "queue" : "queues"}`
+  const wrong = silentSince !== null ? `this page has no answer from console.sh for ${Math.round((Date.now() - silentSince) / 1000)} s` : state?.status;
+  line.className = wrong ? "lost" : "live";
+  main.classList.toggle("old", silentSince !== null || Boolean(state?.old));
+  line.textContent = wrong || `${state.read === state.known ? whole(state.known) : `${whole(state.read)} of ${whole(state.known)}`} ${state.known === 1 ? "queue" : "queues"}`
     + `, read at ${state.read_at ? `${clock(state.read_at * 1000)} UTC` : "–"}`;
   if (state) {
-    element("server").textContent = [state.server + (state.db ? `, database ${state.db}` : ""), state.nodes > 1 ? `${state.nodes} nodes` : null,
-      state.replica_of ? `a replica of ${state.replica_of}` : null, state.operate ? "may operate" : "read-only"].filter(Boolean).join(" · ");
+    element("server").title = element("server").textContent = [state.server + (state.db ? `, database ${state.db}` : ""), state.nodes > 1 ? `${state.nodes} nodes` : null,
+      state.replica_of ? `a replica of ${state.replica_of}` : null].filter(Boolean).join(" · ");
+    element("mode").hidden = false;
+    element("mode").textContent = state.operate ? "may operate" : "read-only";
+    element("mode").classList.toggle("operate", state.operate);
   }
   document.title = state && state.totals.dead ? `(${whole(state.totals.dead)} dead) orderwheel` : "orderwheel";
   if (Date.now() > noticeUntil) element("notice").hidden = true;
@@ -357,7 +362,9 @@ async function refresh() {
   const back = html`<a class="back" href=${path[0] === "q" && path[2] === "o" ? `#/q/${path[1]}` : "#/"}>← back</a>`;
   // What was known stays; what is wrong stands above it.
   const wrong = error === null || (silentSince !== null && view.kept) ? nothing : html`<p class="banner lost">${error.message}</p>`;
-  render(html`${error !== null && !view.kept ? back : nothing}${wrong}${state !== null && (error === null || view.kept) ? draw(view.got) : nothing}`, main);
+  const said = state?.problem && silentSince === null ? html`<p class="banner lost">${state.problem}${state.old && state.read_at
+    ? html` <small>The figures below are of ${iso(state.read_at * 1000).slice(0, 19)} UTC.</small>` : nothing}</p>` : nothing;
+  render(html`${said}${error !== null && !view.kept ? back : nothing}${wrong}${state !== null && (error === null || view.kept) ? draw(view.got) : nothing}`, main);
   if (path[0] === "q" && path[2] !== "o" && view.got) drawCharts(path[1], view.got);
   document.body.dataset.ready = String(turn);
 }

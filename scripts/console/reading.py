@@ -21,11 +21,11 @@ from redis.retry import Retry
 #: Calls of SCAN per look and node, and keys looked at by each.
 SCAN_CALLS, SCAN_COUNT = 20, 1000
 #: Queues that are read per look: the worst of the last one, and those read longest ago.
-QUEUES_PER_LOOK, WORST = 400, 200
+QUEUES_PER_LOOK, WORST = 250, 50
 #: Commands sent at once: a server answers those of one client in one go, and others wait meanwhile.
 BATCH = 20
-#: Names that are kept.
-KNOWN_MAX = 10_000
+#: Names that are kept, and bytes of one: a longer one fits into no address.
+KNOWN_MAX, NAME_MAX = 10_000, 2048
 #: What is kept of each queue: so many points.
 HISTORY = 150
 #: Later than any moment in milliseconds.
@@ -263,6 +263,8 @@ class View:
     names: tuple = ()
     walked: bool = False
     full: bool = False
+    #: Queues whose names are too long to be read.
+    too_long: int = 0
     #: When something was last read, and how long the look took.
     read_at: float | None = None
     look_ms: float = 0.0
@@ -297,6 +299,8 @@ class Reader:
         self.view = View()
         # Where the walk over the keys of a node is, and the nodes that were walked through.
         self.cursors, self.walked = {}, set()
+        # Names that are too long: of this walk over a node so far, and of the last one.
+        self.long, self.too_long = {}, {}
         # When each name was tried last.
         self.tried = {}
         self.figures, self.history, self.unread = {}, {}, {}
@@ -362,10 +366,13 @@ class Reader:
         for _ in range(SCAN_CALLS):
             cursor, keys = client.scan(cursor, count=SCAN_COUNT, _type="ordrwheel")
             for key in keys:
-                if len(self.tried) < KNOWN_MAX:
+                if len(key) > NAME_MAX:
+                    self.long[address] = self.long.get(address, 0) + 1
+                elif len(self.tried) < KNOWN_MAX:
                     self.tried.setdefault(key, 0.0)
             if cursor == 0:
                 self.walked.add(address)
+                self.too_long[address] = self.long.pop(address, 0)
                 break
         self.cursors[address] = cursor
         if self.may_ask_role:
@@ -387,7 +394,9 @@ class Reader:
         with self.lock:
             self.opened = {key: at for key, at in self.opened.items() if time.monotonic() - at < 30}
             opened = [key for key in self.opened if key in self.tried][:50]
-        first = dict.fromkeys(opened + [key for key, _ in self.view.rows[:WORST] if key in self.tried])
+        # What was never read comes before what was.
+        again = [key for key, _ in self.view.rows[:WORST] if key in self.tried] if all(self.tried.values()) else []
+        first = dict.fromkeys(opened + again)
         rest = sorted((key for key in self.tried if key not in first), key=self.tried.get)
         return [*first, *rest][:QUEUES_PER_LOOK]
 
@@ -460,15 +469,15 @@ class Reader:
             rows=tuple(sorted(self.figures.items(), key=worst, reverse=True)), figures=dict(self.figures),
             history=dict(self.history), unread=tuple(sorted(self.unread.items())), troubles=tuple(self.troubles.values()),
             nodes=max(1, len(nodes)), names=tuple(self.tried), walked=bool(nodes) and set(nodes) <= self.walked,
-            full=len(self.tried) >= KNOWN_MAX, read_at=self.read_at, look_ms=round((time.monotonic() - began) * 1000, 1),
+            full=len(self.tried) >= KNOWN_MAX, too_long=sum(self.too_long.get(address, 0) for address in nodes), read_at=self.read_at, look_ms=round((time.monotonic() - began) * 1000, 1),
             replica_of=next((primary for primary in map(self.roles.get, nodes) if primary), None))
 
     def complete(self):
         """Whether every key was walked over and every queue tried."""
         return self.view.walked and all(self.tried.values())
 
-    def walk(self, key, state):
-        return Walk(self.source, key, state)
+    def walk(self, key, state, calls=30):
+        return Walk(self.source, key, state, calls)
 
     def order(self, key, order):
         """All that is known of an order, or None."""
@@ -494,11 +503,12 @@ class Reader:
 class Walk:
     """The orders of a queue in a state, found bit by bit: a few calls per step, whatever the queue holds."""
 
-    #: Rows that are shown, and calls per step. Each looks at ten times its COUNT of orders.
-    ROWS, CALLS = 100, 10
+    #: Rows that are shown.
+    ROWS = 100
 
-    def __init__(self, source, key, state):
-        self.source, self.key, self.state = source, key, state
+    def __init__(self, source, key, state, calls):
+        """`calls` per step, each of which looks at ten times its COUNT of orders."""
+        self.source, self.key, self.state, self.calls = source, key, state, calls
         self.lock = threading.Lock()
         self.cursor, self.found, self.last = b"0", {}, {}
         self.looked, self.whole, self.more = 0, False, False
@@ -506,7 +516,7 @@ class Walk:
     def step(self):
         """Rows as ORDER.SCAN has them. `whole`: all orders were looked at once, or `more` were found than are shown."""
         with self.lock:
-            for call in range(self.CALLS):
+            for _ in range(self.calls):
                 count = 100 if self.cursor == b"0" else 1000
                 self.cursor, rows = self.source.execute(
                     self.key, "ORDER.SCAN", self.key, self.cursor, "STATE", self.state, "COUNT", count)

@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,8 @@ TOTALS = ("orders", "overdue", "dead", "live_claims", "retrying", "claim_waiters
 ROWS, ALARMS, SPARK = 500, 20, 60
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-                               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+                               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+                               "require-trusted-types-for 'script'; trusted-types lit-html",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -193,7 +195,7 @@ class Console:
             "status": status and status[0], "problem": status and ": ".join(status),
             # Nothing is read: what is shown is what was known.
             "old": self.stopped is not None or len(view.troubles) >= view.nodes, "read_at": view.read_at, "now": now, "look_ms": view.look_ms, "every_ms": max(200, int(self.options.every * 1000)), "known": len(view.names),
-            "read": len(view.rows), "walked": view.walked, "full": view.full}
+            "read": len(view.rows), "walked": view.walked, "full": view.full, "too_long": view.too_long}
 
     async def queues(self, request):
         """The queues, the worst first or as asked for, sums over all of them, and what needs a look."""
@@ -259,10 +261,11 @@ class Console:
         self.walks.move_to_end((key, state))
         while len(self.walks) > 20:
             self.walks.popitem(last=False)
-        rows = await self.ask(walk.step)
+        # Where there is none, nobody needs to look.
+        rows = await self.ask(walk.step) if figures.get(state, 1) else []
         return answer_json({
             "key": encoded(key), "name": shown(key), "figures": figures, "history": view.history.get(key, ()), "now": time.time(),
-            "whole": walk.whole, "more": walk.more, "looked": walk.looked,
+            "whole": walk.whole or not figures.get(state, 1), "more": walk.more, "looked": walk.looked,
             "newest_dead_key": encoded(meant(figures["newest_dead"])) if figures.get("newest_dead") else None,
             "orders": [
                 {"key": encoded(order), "id": shown(order), "state": shown(state), "status": value(status), "deadline": deadline,
@@ -375,11 +378,17 @@ def main():
     parser.add_argument("--help", action="help")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    try:
+        # Before the address is said: a port that somebody else has is not ours to name.
+        listener = socket.create_server(("127.0.0.1", options.listen))
+    except (OSError, OverflowError) as error:
+        sys.exit(f"console.sh: can not listen on port {options.listen}: {error}")
+    options.listen = listener.getsockname()[1]
     token = secrets.token_urlsafe(24)
     console = Console(options, token)
     print(f"http://127.0.0.1:{options.listen}/?token={token}", flush=True)
     print(json.dumps({"operate": options.operate, "server": options.socket or f"{options.host}:{options.port}"}), flush=True)
-    web.run_app(console.app(), host="127.0.0.1", port=options.listen, print=None, access_log=None)
+    web.run_app(console.app(), sock=listener, print=None, access_log=None)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 import redis
 from wcwidth import wcswidth, wcwidth
 
-from reading import Reader, add_options, said, shown
+from reading import NAME_MAX, Reader, add_options, said, shown
 
 #: Columns: heading, field, width. What does not fit is left out from the right.
 COLUMNS = [
@@ -116,8 +116,6 @@ def details(view, key, found):
         return
     now = time.time() * 1000
     for state, walk, rows in found or ():
-        if not rows and not figures.get(state):
-            continue
         yield ""
         yield state.upper() if walk.whole else f"{state.upper()}  looking, {amount(walk.looked)} of {amount(figures['orders'])} orders so far"
         for order, _, status, deadline, owner, attempt, error in rows:
@@ -133,7 +131,7 @@ def head(view, where):
     wrong, error = view.status or (None, None)
     words = [wrong or (time.strftime("%H:%M:%S", time.localtime(view.read_at)) if view.read_at else "--:--:--"),
              f"{len(view.rows)} queues", f"{amount(overdue)} overdue", f"{amount(dead)} dead",
-             f"{len(view.unread)} not read" if view.unread else None, None if view.walked or wrong else "still looking for queues",
+             f"{len(view.unread) + view.too_long} not read" if view.unread or view.too_long else None, None if view.walked or wrong else "still looking for queues",
              error, f"replica of {shown(view.replica_of)}" if view.replica_of else None, where]
     return "  ".join(word for word in words if word)
 
@@ -160,9 +158,10 @@ class Watcher(threading.Thread):
             if key is not None:
                 self.reader.open(key)
                 if key != of:
-                    walks, of = [self.reader.walk(key, state) for state in ("dead", "expired", "retrying", "leased")], key
+                    walks, of = [self.reader.walk(key, state, 10) for state in ("dead", "expired", "retrying", "leased")], key
                 try:
-                    found = [(walk.state, walk, walk.step()) for walk in walks]
+                    figures = self.reader.view.figures.get(key, {})
+                    found = [(walk.state, walk, walk.step()) for walk in walks if figures.get(walk.state)]
                 except (redis.RedisError, OSError) as error:
                     found = f"not to be had: {said(error)}"
                 if key == self.key:
@@ -267,9 +266,11 @@ def once(reader):
     sys.stdout.flush()
     for _, trouble in reader.view.unread:
         print(f"top.sh: not read: {trouble.where}: {trouble.error}", file=sys.stderr)
+    if reader.view.too_long:
+        print(f"top.sh: not read: {reader.view.too_long} with names above {NAME_MAX} bytes", file=sys.stderr)
     if problem:
         print(f"top.sh: {problem}", file=sys.stderr)
-    return 3 if problem or reader.view.unread else 0
+    return 3 if problem or reader.view.unread or reader.view.too_long else 0
 
 
 def main():

@@ -182,6 +182,7 @@ def test_every_answer_has_the_same_headers(server, console):
         assert got == status, (words, got, text)
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self';" in policy, status
+        assert "require-trusted-types-for 'script'; trusted-types lit-html" in policy, status
         assert "frame-ancestors 'none'" in policy and "form-action 'none'" in policy and "base-uri 'none'" in policy
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"], headers["Cache-Control"], headers["X-Frame-Options"]) == (
             "nosniff", "no-referrer", "no-store", "DENY"), status
@@ -202,6 +203,14 @@ def test_two_consoles_on_one_host_do_not_log_each_other_out(server, console, bro
         page = context.new_page()
         assert page.goto(f"http://127.0.0.1:{one.port}/").status == 200
     context.close()
+
+
+def test_a_port_that_somebody_has_is_not_named(server, console):
+    """The token goes to nobody else: the address is printed once the port is ours."""
+    taken = console(server).port
+    done = subprocess.run([CONSOLE, "-s", server.socket, "--listen", str(taken)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"console\.sh: can not listen on port {taken}: .*\n", done.stderr), done.stderr
 
 
 def test_it_listens_on_loopback_alone(server, console):
@@ -370,12 +379,12 @@ def test_a_server_without_the_module_is_told_from_one_without_queues(serve, serv
 
 def test_the_queues_may_change_while_they_are_asked_for(server, console):
     with server.client() as client, client.pipeline(transaction=False) as pipe:
-        for number in range(300):
-            pipe.execute_command("ORDER.SCHEDULE", f"queue-{number}", "1", "PX", 600_000)
+        for number in range(1500):
+            pipe.execute_command("ORDER.SCHEDULE", f"a queue whose name takes a while, {number}", "1", "PX", 600_000)
         pipe.execute()
     page = console(server, "--every", "0.01")
-    until(lambda: page.queues()["known"] == 300, 30, "it has read all")
-    wrong, end = [], time.monotonic() + 4
+    until(lambda: page.queues()["read"] == 1500, 30, "it has read all")
+    wrong, end = [], time.monotonic() + 3
 
     def ask():
         while time.monotonic() < end:
@@ -389,14 +398,15 @@ def test_the_queues_may_change_while_they_are_asked_for(server, console):
     with server.client() as client:
         while time.monotonic() < end:
             with client.pipeline(transaction=False) as pipe:
-                for number in range(300):
-                    pipe.delete(f"queue-{number}")
+                for start in range(0, 1500, 100):
+                    for number in range(start, start + 100):
+                        pipe.delete(f"a queue whose name takes a while, {number}")
+                        pipe.execute_command("ORDER.SCHEDULE", f"other {number} {time.monotonic()}", "1", "PX", 600_000, "STATUS", "x")
+                    pipe.execute()
+                    time.sleep(0.05)
+                for number in range(1500):
+                    pipe.execute_command("ORDER.SCHEDULE", f"a queue whose name takes a while, {number}", "1", "PX", 600_000)
                 pipe.execute()
-                time.sleep(0.05)
-                for number in range(300):
-                    pipe.execute_command("ORDER.SCHEDULE", f"queue-{number}", "1", "PX", 600_000)
-                pipe.execute()
-                time.sleep(0.05)
     for asker in askers:
         asker.join()
     assert wrong == []
@@ -449,18 +459,18 @@ def test_a_thousand_queues_are_bounded(server, console, browser):
             pipe.execute_command("ORDER.SCHEDULE", f"queue-{number:04}", "1", "PX", 0 if number % 50 == 0 else 600_000)
         pipe.execute()
     proxy = Proxy(server)
-    one = console(None, "-p", proxy.port)
+    one = console(None, "-p", proxy.port, "--every", 1)
     until(lambda: one.queues()["read"] == 1000, 60, "it has read all", every=0.2)
-    # A pipeline has 20 at most, and a look 400: a look is 20 round trips, not a thousand.
+    # A pipeline has 20 at most, and a look 250: a look is 13 round trips, not a thousand.
     asked = [sent.count(b"ORDER.STATS") for sent in proxy.sent if b"ORDER.STATS" in sent]
     assert sum(asked) >= 1000 and max(asked) == 20 and len(asked) <= sum(asked) / 20 + 40
     server.run("CONFIG", "RESETSTAT")
     before = time.monotonic()
-    time.sleep(1.5)
+    time.sleep(2.5)
     text = server.cli("INFO", "commandstats")
-    looks = (time.monotonic() - before) / 0.3 + 1
+    looks = (time.monotonic() - before) / 1 + 1
     calls = {line.split(":")[0]: int(re.search(r"calls=(\d+)", line)[1]) for line in text.splitlines() if "calls=" in line}
-    assert 0 < calls["cmdstat_order.stats"] <= 400 * looks and set(calls) <= {
+    assert 0 < calls["cmdstat_order.stats"] <= 250 * looks and set(calls) <= {
         "cmdstat_order.stats", "cmdstat_scan", "cmdstat_role", "cmdstat_config|resetstat", "cmdstat_info", "cmdstat_hello"}
     got = one.queues()
     assert len(got["queues"]) == 100 and got["matched"] == 1000 and got["totals"]["orders"] == 1000 and got["totals"]["overdue"] == 20
@@ -489,7 +499,7 @@ def test_orders_of_a_state_are_found_bit_by_bit(server, console):
     fence = server.run("ORDER.CLAIM", "orders", "closer")[0][1]
     server.run("ORDER.NACK", "orders", "needle", fence, "DEAD", "ERROR", "why")
     with server.client() as client, client.pipeline(transaction=False) as pipe:
-        for number in range(300):
+        for number in range(700):
             ids = [word for order in range(1000) for word in (f"{number}-{order}", 900_000)]
             pipe.execute_command("ORDER.MSCHEDULE", "orders", "PX", 1000, *ids)
         pipe.execute()
@@ -499,13 +509,16 @@ def test_orders_of_a_state_are_found_bit_by_bit(server, console):
     server.run("CONFIG", "RESETSTAT")
     first = page.get(f"/api/queue/{key}?state=dead")
     calls = re.search(r"cmdstat_order.scan:calls=(\d+)", server.cli("INFO", "commandstats"))[1]
-    assert int(calls) <= 10
-    assert (first["orders"], first["whole"]) == ([], False) and 0 < first["looked"] <= 100_000
+    assert int(calls) <= 30
+    assert (first["orders"], first["whole"]) == ([], False) and 0 < first["looked"] <= 300_000
     assert first["figures"]["newest_dead"] == "needle", "the last one is known without looking"
     found = until(lambda: (got := page.get(f"/api/queue/{key}?state=dead"))["whole"] and got, 20, "all were looked at")
     assert [(order["id"], order["error"]) for order in found["orders"]] == [("needle", "why")]
     again = page.get(f"/api/queue/{key}?state=dead")
     assert [order["id"] for order in again["orders"]] == ["needle"], "it stays while the next pass is under way"
+    server.run("CONFIG", "RESETSTAT")
+    none = page.get(f"/api/queue/{key}?state=retrying")
+    assert (none["orders"], none["whole"]) == ([], True) and "order.scan" not in server.cli("INFO", "commandstats"), "none is known without looking"
 
 
 # --- where the servers are ---------------------------------------------------------------
@@ -729,7 +742,7 @@ def test_charts_have_units_24_hours_and_colours_by_meaning(server, console, brow
 
 
 def test_a_new_queue_says_that_it_collects(server, console, browser):
-    one = console(server, "--every", 3)
+    one = console(server, "--every", 2)
     server.run("ORDER.SCHEDULE", "orders", "1", "PX", 900_000)
     page = Page(browser, one, 1280, "light")
     page.page.wait_for_selector("td:has-text('collecting')", timeout=15_000)
@@ -854,6 +867,36 @@ def test_a_click_asks_before_it_does(server, console, browser):
     page.page.locator("#yes").click()
     page.page.wait_for_selector("#notice:has-text('requeue: moved 1, left 0')")
     assert stats(server, "orders")["dead"] == 0
+    page.close()
+
+
+def test_addresses_that_mean_nothing_are_answered_on_the_page(server, console, browser):
+    fill(server)
+    one = console(server)
+    until(lambda: len(one.names()) == 3, 20, "it has seen the queues")
+    page = Page(browser, one, 1280, "light")
+    connected = lambda: page.page.locator("#connection").inner_text()
+    for hash_ in ("#/find/!!!", "#/find", "#/q/bm9uZQ", "#/q/!!", "#/q", "#/q/../../operate", f"#/q/{one.key('orders')}/o/bm9uZQ",
+                  f"#/q/{one.key('orders')}/s/nothing", "#/q/%00/o/%00"):
+        page.open(hash_, ".banner.lost")
+        page.refreshes(1)
+        assert connected().startswith("3 queues, read at"), hash_
+        page.open("#/", "tbody tr")
+    page.complaints = [words for words in page.complaints if "Failed to load resource" not in words]
+    page.check("nothing-light-1280")
+    page.close()
+
+
+def test_names_that_are_too_long_are_counted(server, console, browser):
+    server.run("ORDER.SCHEDULE", "x" * 2048, "1", "PX", 900_000)
+    server.run("ORDER.SCHEDULE", "y" * 2049, "1", "PX", 900_000)
+    one = console(server)
+    until(lambda: one.names() == {"x" * 2048} and one.queues()["too_long"] == 1, 20, "one is read, one is counted")
+    page = Page(browser, one, 400, "light")
+    page.page.wait_for_selector("text=1 with names that are too long")
+    page.page.locator("td a").click()
+    page.page.wait_for_selector(".tabs")
+    page.check("long-light-400")
     page.close()
 
 

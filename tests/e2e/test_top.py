@@ -157,6 +157,9 @@ def test_what_can_not_be_read_is_named(server):
     lines = sorted(error.splitlines())
     assert [line.split(": ")[1:3] for line in lines] == [["not read", "fine"], ["not read", "sick"]]
     assert all("NOPERM" in line for line in lines)
+    server.run("ORDER.SCHEDULE", "y" * 2049, "1", "PX", 900_000)
+    status, said, error = once("-s", server.socket)
+    assert (status, len(rows(said)), error) == (3, 3, "top.sh: not read: 1 with names above 2048 bytes\n")
     server.run("ACL", "SETUSER", "some", "-scan")
     status, said, error = once("-s", server.socket, "--user", "some", "-a", "secret")
     assert (status, said) == (1, "") and re.match(r"top\.sh: reading fails for \d s: NOPERM .*scan", error), error

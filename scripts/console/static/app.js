@@ -50,7 +50,8 @@ function decode(text) {
 // --- asking -----------------------------------------------------------------------------------
 
 async function get(path) {
-  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(15000) });
+  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(15000) })
+    .catch((error) => { throw Object.assign(error, { silent: true }); });
   if (!answer.ok) throw Object.assign(new Error(await answer.text()), { status: answer.status });
   return answer.json();
 }
@@ -176,7 +177,7 @@ function overview() {
           ${COLUMNS.map(([column, label]) => html`<option value=${column === "name" ? "name" : `-${column}`}>${label}</option>`)}
         </select>
         <span class="faint">${state.queues.length === state.matched ? whole(state.matched) : `${whole(state.queues.length)} of ${whole(state.matched)}`}
-          ${state.matched === 1 ? "queue" : "queues"}${asked.sort === "" ? ", the worst first" : ""}${state.oldest_read_s > 5 ? `, read within ${span(state.oldest_read_s * 1000)}` : ""}${state.full ? "; more names than are kept" : ""}</span>
+          ${state.matched === 1 ? "queue" : "queues"}${asked.sort === "" ? ", the worst first" : ""}${state.oldest_read_s > 5 ? `, read within ${span(state.oldest_read_s * 1000)}` : ""}${state.full ? "; more names than are kept" : ""}${state.too_long ? `; ${whole(state.too_long)} with names that are too long` : ""}</span>
         ${asked.sort === "" ? nothing : html`<button type="button" class="wide" @click=${() => { asked.sort = ""; refresh(); }}>Worst first</button>`}
       </div>
       ${rows.length ? table(heads, rows, "queues") : empty(asked.match ? "No queue has this in its name." : known)}
@@ -353,7 +354,7 @@ async function refresh() {
   } catch (failed) {
     if (mine !== turn) return;
     error = failed;
-    if (failed.status === undefined && silentSince === null) silentSince = Date.now();
+    if (failed.silent && silentSince === null) silentSince = Date.now();
   }
   if (mine !== turn) return;
   if (error === null) view = { hash, got, error };
@@ -386,12 +387,12 @@ addEventListener("keydown", (event) => {
   element("id").focus();
 });
 addEventListener("hashchange", () => { refresh(); scrollTo(0, 0); main.focus({ preventScroll: true }); });
-addEventListener("resize", () => refresh());
-// The page asks as often as the console looks.
+addEventListener("resize", () => { if (location.hash.startsWith("#/q/") && view.got?.history) drawCharts(location.hash.split("/")[2], view.got); });
+// The page asks as often as the console looks; sooner while orders are searched for.
 (async function again() {
   for (;;) {
     if (!document.hidden) await refresh();
-    await new Promise((resolve) => { setTimeout(resolve, state?.every_ms ?? 2000); });
+    await new Promise((resolve) => { setTimeout(resolve, view.got?.whole === false ? 500 : state?.every_ms ?? 2000); });
   }
 })();
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

@@ -286,8 +286,15 @@ def main():
     reader = Reader(options)
     if options.once:
         sys.exit(once(reader))
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        sys.exit("top.sh: this is no terminal; --once prints the figures")
     try:
-        curses.wrapper(live, reader, options.socket or f"{options.host}:{options.port}", options.every)
+        curses.setupterm()
+    except curses.error as error:
+        sys.exit(f"top.sh: TERM is {os.environ.get('TERM')!r}: {error}")
+    try:
+        where = options.socket or f"{options.host}:{options.port}"
+        curses.wrapper(live, reader, f"{where}, database {options.db}" if options.db else where, options.every)
     except KeyboardInterrupt:
         pass
 

@@ -37,13 +37,17 @@ class Console:
         self.process = subprocess.Popen(
             [CONSOLE, *where, "--listen", str(self.port), "--every", "0.3", *map(str, more)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        # It installs its packages first.
-        self.address = self.process.stdout.readline().strip()
-        assert self.address.startswith("http://127.0.0.1:"), self.process.stderr.read()
-        self.token = self.address.split("token=")[1]
         self.log = []
         threading.Thread(target=lambda: self.log.extend(iter(self.process.stderr.readline, "")), daemon=True).start()
+        self.address = self.token = ""
+
+    def wait(self):
+        """Waits until the page is served. It installs its packages first."""
+        self.address = self.process.stdout.readline().strip()
+        assert self.address.startswith(f"http://127.0.0.1:{self.port}/?token="), (self.address, self.log)
+        self.token = self.address.split("token=")[1]
         until(lambda: self.ask("/api/queues")[0] == 200, 30, "the page is served")
+        return self
 
     def ask(self, path, method="GET", body=None, cookie=None, **headers):
         """Status, headers and text of an answer."""
@@ -100,7 +104,7 @@ def console():
 
     def start(server, *more):
         consoles.append(Console(server, *more))
-        return consoles[-1]
+        return consoles[-1].wait()
 
     yield start
     for one in consoles:

@@ -204,6 +204,11 @@ def test_all_nodes_of_a_cluster_and_one_that_is_dead(serve):
     assert re.match(rf"top\.sh: 1 of 3 nodes: not connected for \d s: 127\.0\.0\.1:{nodes[2].port}: ", error), error
 
 
+def test_without_a_terminal_it_says_what_to_do(server):
+    done = subprocess.run([TOP, "-s", server.socket], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "top.sh: this is no terminal; --once prints the figures\n")
+
+
 # --- in a terminal -------------------------------------------------------------------------
 
 

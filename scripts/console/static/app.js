@@ -343,26 +343,30 @@ async function refresh() {
   const hash = location.hash;
   const path = hash.slice(2).split("/");
   let [address, draw] = [null, overview];
-  let [got, error] = [null, null];
+  let [got, error, at] = [null, null, Date.now()];
   try {
     [address, draw] = routes(path);
-    const told = await get(`api/queues?${new URLSearchParams(address ? { limit: "0" } : { match: asked.match, sort: asked.sort, limit: String(asked.limit) })}`);
+    const all = await get(`api/queues?${new URLSearchParams(address ? { limit: "0" } : { match: asked.match, sort: asked.sort, limit: String(asked.limit) })}`);
     if (mine !== turn) return;
-    state = told;
+    state = all;
     silentSince = null;
-    if (address) got = await get(address);
+    // A search over all queues is not repeated at each look.
+    const fresh = path[0] === "find" && view.hash === hash && view.got && Date.now() - view.at < 10000;
+    if (address) got = fresh ? view.got : await get(address);
+    if (fresh) at = view.at;
   } catch (failed) {
     if (mine !== turn) return;
     error = failed;
     if (failed.silent && silentSince === null) silentSince = Date.now();
   }
   if (mine !== turn) return;
-  if (error === null) view = { hash, got, error };
+  if (error === null) view = { hash, got, error, at };
   else view = { hash, got: view.hash === hash ? view.got : null, error, kept: view.hash === hash && (view.got || (!address && view.kept !== false)) };
   tell();
   const back = html`<a class="back" href=${path[0] === "q" && path[2] === "o" ? `#/q/${path[1]}` : "#/"}>← back</a>`;
   // What was known stays; what is wrong stands above it.
-  const wrong = error === null || (silentSince !== null && view.kept) ? nothing : html`<p class="banner lost">${error.message}</p>`;
+  const told = (silentSince !== null && view.kept) || (error?.status === 503 && state?.problem);
+  const wrong = error === null || told ? nothing : html`<p class="banner lost">${error.message}</p>`;
   const said = state?.problem && silentSince === null ? html`<p class="banner lost">${state.problem}${state.old && state.read_at
     ? html` <small>The figures below are of ${iso(state.read_at * 1000).slice(0, 19)} UTC.</small>` : nothing}</p>` : nothing;
   render(html`${said}${error !== null && !view.kept ? back : nothing}${wrong}${state !== null && (error === null || view.kept) ? draw(view.got) : nothing}`, main);

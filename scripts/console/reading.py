@@ -31,11 +31,21 @@ HISTORY = 150
 #: Later than any moment in milliseconds.
 NEVER = 1 << 53
 #: Totals whose growth is a rate.
-RATES = {"claimed": "claimed_total", "closed": "acked_total", "scheduled": "scheduled_total", "finished": "finished_total"}
+RATES = {
+    "claimed": "claimed_total",
+    "closed": "acked_total",
+    "scheduled": "scheduled_total",
+    "finished": "finished_total",
+}
 #: Codes of errors that redis-py leaves out of its texts. The first three concern the whole server, not one key.
-CODES = {redis.exceptions.MasterDownError: "MASTERDOWN", redis.exceptions.ClusterDownError: "CLUSTERDOWN",
-         redis.exceptions.TryAgainError: "TRYAGAIN", redis.exceptions.NoPermissionError: "NOPERM",
-         redis.exceptions.ReadOnlyError: "READONLY", redis.exceptions.OutOfMemoryError: "OOM"}
+CODES = {
+    redis.exceptions.MasterDownError: "MASTERDOWN",
+    redis.exceptions.ClusterDownError: "CLUSTERDOWN",
+    redis.exceptions.TryAgainError: "TRYAGAIN",
+    redis.exceptions.NoPermissionError: "NOPERM",
+    redis.exceptions.ReadOnlyError: "READONLY",
+    redis.exceptions.OutOfMemoryError: "OOM",
+}
 OF_THE_SERVER = ("MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "UNKILLABLE")
 #: Errors of a connection, or of a server that answers nothing now.
 NOT_CONNECTED = (redis.ConnectionError, redis.TimeoutError, OSError)
@@ -68,7 +78,9 @@ def said(error):
 def meant(text):
     """The bytes of a text as `shown` makes it."""
     data = text.encode("utf-8", "surrogateescape")
-    return re.sub(rb"\\(\\|x[0-9a-fA-F]{2})", lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1][1:], 16)]), data)
+    return re.sub(
+        rb"\\(\\|x[0-9a-fA-F]{2})", lambda found: b"\\" if found[1] == b"\\" else bytes([int(found[1][1:], 16)]), data
+    )
 
 
 def add_options(parser):
@@ -106,7 +118,7 @@ class Source:
         self.slots = None
 
     def client(self, address, tries=2):
-        """The client of a node. It connects anew by itself; with two `tries` it asks once more if its connection was closed."""
+        """The client of a node. It connects anew by itself; of two `tries` one is for a connection that was closed."""
         with self.lock:
             if (address, tries) not in self.clients:
                 self.clients[address, tries] = self._connect(address, tries)
@@ -115,14 +127,26 @@ class Source:
     def _connect(self, address, tries):
         o = self.options
         common = {
-            "username": o.user, "password": o.password, "socket_timeout": 5, "socket_connect_timeout": 2, "protocol": 3,
-            "db": 0 if o.cluster else o.db, "retry": Retry(NoBackoff(), tries - 1, (redis.ConnectionError,)),
-            "retry_on_error": [redis.ConnectionError] if tries > 1 else []}
+            "username": o.user,
+            "password": o.password,
+            "socket_timeout": 5,
+            "socket_connect_timeout": 2,
+            "protocol": 3,
+            "db": 0 if o.cluster else o.db,
+            "retry": Retry(NoBackoff(), tries - 1, (redis.ConnectionError,)),
+            "retry_on_error": [redis.ConnectionError] if tries > 1 else [],
+        }
         if isinstance(address, str):
             return redis.Redis(unix_socket_path=address, **common)
         if o.tls:
-            common.update(ssl=True, ssl_ca_certs=o.cacert, ssl_certfile=o.cert, ssl_keyfile=o.key,
-                          ssl_cert_reqs="none" if o.insecure else "required", ssl_check_hostname=not o.insecure)
+            common.update(
+                ssl=True,
+                ssl_ca_certs=o.cacert,
+                ssl_certfile=o.cert,
+                ssl_keyfile=o.key,
+                ssl_cert_reqs="none" if o.insecure else "required",
+                ssl_check_hostname=not o.insecure,
+            )
         return redis.Redis(host=address[0], port=address[1], **common)
 
     def nodes(self):
@@ -210,7 +234,7 @@ class Source:
                 answers[number] = error
         for address, numbers in nodes.items():
             for start in range(0, len(numbers), BATCH):
-                part = numbers[start:start + BATCH]
+                part = numbers[start : start + BATCH]
                 try:
                     with self.client(address).pipeline(transaction=False) as pipe:
                         for number in part:
@@ -347,8 +371,12 @@ class Reader:
         if self.source.options.cluster and isinstance(address, tuple):
             words = f"{named(address)}: {words}"
         if before is None or before.error != words:
-            log.warning("%s: %s", named(address), words,
-                        exc_info=None if isinstance(error, (redis.RedisError, OSError)) else error)
+            log.warning(
+                "%s: %s",
+                named(address),
+                words,
+                exc_info=None if isinstance(error, (redis.RedisError, OSError)) else error,
+            )
         self.troubles[address] = Trouble(named(address), words, before.since if before else time.time(), lost)
         if lost:
             self.source.forget()
@@ -409,8 +437,10 @@ class Reader:
             try:
                 if self._failed(key, answer):
                     continue
-                figures = {name.decode(): value if isinstance(value, (int, float)) else shown(value)
-                           for name, value in answer.items()}
+                figures = {
+                    name.decode(): value if isinstance(value, (int, float)) else shown(value)
+                    for name, value in answer.items()
+                }
                 self._take(key, figures, now)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 self._not_read(key, f"its figures are not understood: {type(error).__name__}: {error}")
@@ -455,8 +485,14 @@ class Reader:
         if before and abs(since - before["overdue_since"]) < 2000:
             since = min(since, before["overdue_since"])
         figures.update(at=now, overdue_since=since)
-        point = (round(now, 1), figures["due_per_s"], figures["claimed_per_s"], figures["closed_per_s"],
-                 figures["lateness_ms_p99_1m"], figures["close_ms_p99_1m"])
+        point = (
+            round(now, 1),
+            figures["due_per_s"],
+            figures["claimed_per_s"],
+            figures["closed_per_s"],
+            figures["lateness_ms_p99_1m"],
+            figures["close_ms_p99_1m"],
+        )
         # A field that is lacking is found here, before anything is kept.
         worst((key, figures))
         self.unread.pop(key, None)
@@ -466,11 +502,20 @@ class Reader:
 
     def _publish(self, nodes, began):
         self.view = View(
-            rows=tuple(sorted(self.figures.items(), key=worst, reverse=True)), figures=dict(self.figures),
-            history=dict(self.history), unread=tuple(sorted(self.unread.items())), troubles=tuple(self.troubles.values()),
-            nodes=max(1, len(nodes)), names=tuple(self.tried), walked=bool(nodes) and set(nodes) <= self.walked,
-            full=len(self.tried) >= KNOWN_MAX, too_long=sum(self.too_long.get(address, 0) for address in nodes), read_at=self.read_at, look_ms=round((time.monotonic() - began) * 1000, 1),
-            replica_of=next((primary for primary in map(self.roles.get, nodes) if primary), None))
+            rows=tuple(sorted(self.figures.items(), key=worst, reverse=True)),
+            figures=dict(self.figures),
+            history=dict(self.history),
+            unread=tuple(sorted(self.unread.items())),
+            troubles=tuple(self.troubles.values()),
+            nodes=max(1, len(nodes)),
+            names=tuple(self.tried),
+            walked=bool(nodes) and set(nodes) <= self.walked,
+            full=len(self.tried) >= KNOWN_MAX,
+            too_long=sum(self.too_long.get(address, 0) for address in nodes),
+            read_at=self.read_at,
+            look_ms=round((time.monotonic() - began) * 1000, 1),
+            replica_of=next((primary for primary in map(self.roles.get, nodes) if primary), None),
+        )
 
     def complete(self):
         """Whether every key was walked over and every queue tried."""
@@ -488,7 +533,7 @@ class Reader:
         """The queues that have an order: (queue, record) of each, how many were asked, and how many could not say."""
         keys, found, unread, asked, end = self.view.names, [], 0, 0, time.monotonic() + seconds
         for start in range(0, min(most, len(keys)), 100):
-            part = keys[start:min(start + 100, most)]
+            part = keys[start : min(start + 100, most)]
             for key, answer in zip(part, self.source.many([(key, "ORDER.GET", key, order) for key in part])):
                 if isinstance(answer, Exception):
                     unread += 1
@@ -519,7 +564,8 @@ class Walk:
             for _ in range(self.calls):
                 count = 100 if self.cursor == b"0" else 1000
                 self.cursor, rows = self.source.execute(
-                    self.key, "ORDER.SCAN", self.key, self.cursor, "STATE", self.state, "COUNT", count)
+                    self.key, "ORDER.SCAN", self.key, self.cursor, "STATE", self.state, "COUNT", count
+                )
                 self.looked += 10 * count
                 self.found.update((row[0], row) for row in rows)
                 if self.cursor == b"0" or len(self.found) >= self.ROWS:
@@ -527,4 +573,4 @@ class Walk:
                     self.last, self.whole = self.found, True
                     self.cursor, self.found, self.looked = b"0", {}, 0
                     break
-            return list({**self.last, **self.found}.values())[:self.ROWS]
+            return list({**self.last, **self.found}.values())[: self.ROWS]

@@ -24,22 +24,45 @@ STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 #: What is served of the packages.
 PACKAGES = {
-    "uPlot.iife.min.js": "uplot/dist/uPlot.iife.min.js", "uPlot.min.css": "uplot/dist/uPlot.min.css",
-    **{f"lit/{name}": f"lit-html/{name}" for name in
-       ("lit-html.js", "directive.js", "directive-helpers.js", "directives/repeat.js", "directives/live.js")}}
+    "uPlot.iife.min.js": "uplot/dist/uPlot.iife.min.js",
+    "uPlot.min.css": "uplot/dist/uPlot.min.css",
+    **{
+        f"lit/{name}": f"lit-html/{name}"
+        for name in (
+            "lit-html.js",
+            "directive.js",
+            "directive-helpers.js",
+            "directives/repeat.js",
+            "directives/live.js",
+        )
+    },
+}
 #: What a page of another site can not send along.
 HEADER = "X-Orderwheel-Console"
 STATES = ("dead", "expired", "retrying", "leased", "scheduled", "finished", "reserved")
 #: What the overview shows of a queue, and may sort by.
-COLUMNS = ("orders", "overdue", "oldest_overdue_ms", "dead", "live_claims", "retrying", "claim_waiters", "due_per_s",
-           "closed_per_s", "close_ms_p99_1m", "lateness_ms_p99_1m", "bytes")
+COLUMNS = (
+    "orders",
+    "overdue",
+    "oldest_overdue_ms",
+    "dead",
+    "live_claims",
+    "retrying",
+    "claim_waiters",
+    "due_per_s",
+    "closed_per_s",
+    "close_ms_p99_1m",
+    "lateness_ms_p99_1m",
+    "bytes",
+)
 TOTALS = ("orders", "overdue", "dead", "live_claims", "retrying", "claim_waiters", "bytes", "due_per_s", "closed_per_s")
 #: Rows of the overview at once, rows of what needs a look, and points of a small chart.
 ROWS, ALARMS, SPARK = 500, 20, 60
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-                               "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-                               "require-trusted-types-for 'script'; trusted-types lit-html",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types lit-html",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -98,6 +121,7 @@ class Console:
 
     async def watch(self, _app):
         """Looks again and again. Nothing but the end of the program ends it."""
+
         async def loop():
             while True:
                 try:
@@ -141,7 +165,12 @@ class Console:
             return "a body that was not read"
         try:
             wanted = json.loads(data)
-            return " ".join([shown(wanted["act"])[:100], *(shown(decoded(wanted[name]))[:300] for name in ("queue", "order") if wanted.get(name))])
+            return " ".join(
+                [
+                    shown(wanted["act"])[:100],
+                    *(shown(decoded(wanted[name]))[:300] for name in ("queue", "order") if wanted.get(name)),
+                ]
+            )
         except (web.HTTPException, ValueError, KeyError, TypeError, AttributeError):
             return shown(data[:300])
 
@@ -161,7 +190,9 @@ class Console:
             raise web.HTTPForbidden(text="open the address that console.sh printed: it has the token")
         if request.method == "POST":
             origin = request.headers.get("Origin")
-            if request.headers.get(HEADER) != "1" or (origin is not None and origin not in {f"http://{host}" for host in self.hosts}):
+            if request.headers.get(HEADER) != "1" or (
+                origin is not None and origin not in {f"http://{host}" for host in self.hosts}
+            ):
                 raise web.HTTPForbidden(text="not from the page")
         return await handler(request)
 
@@ -190,12 +221,25 @@ class Console:
         if self.stopped is not None:
             status = f"reading fails for {int(now - self.stopped[0])} s", self.stopped[1]
         return {
-            "server": self.options.socket or f"{self.options.host}:{self.options.port}", "db": self.options.db,
-            "nodes": view.nodes, "replica_of": view.replica_of and shown(view.replica_of), "operate": self.options.operate,
-            "status": status and status[0], "problem": status and ": ".join(status),
+            "server": self.options.socket or f"{self.options.host}:{self.options.port}",
+            "db": self.options.db,
+            "nodes": view.nodes,
+            "replica_of": view.replica_of and shown(view.replica_of),
+            "operate": self.options.operate,
+            "status": status and status[0],
+            "problem": status and ": ".join(status),
             # Nothing is read: what is shown is what was known.
-            "old": self.stopped is not None or len(view.troubles) >= view.nodes, "read_at": view.read_at, "now": now, "look_ms": view.look_ms, "every_ms": max(200, int(self.options.every * 1000)), "known": len(view.names),
-            "read": len(view.rows), "walked": view.walked, "full": view.full, "too_long": view.too_long}
+            "old": self.stopped is not None or len(view.troubles) >= view.nodes,
+            "read_at": view.read_at,
+            "now": now,
+            "look_ms": view.look_ms,
+            "every_ms": max(200, int(self.options.every * 1000)),
+            "known": len(view.names),
+            "read": len(view.rows),
+            "walked": view.walked,
+            "full": view.full,
+            "too_long": view.too_long,
+        }
 
     async def queues(self, request):
         """The queues, the worst first or as asked for, sums over all of them, and what needs a look."""
@@ -216,16 +260,32 @@ class Console:
         elif by:
             raise web.HTTPBadRequest(text="no such column")
         alarms = self.alarms(view)
-        return answer_json({
-            **self.state(), "matched": len(rows), "alarms": alarms[:ALARMS], "more_alarms": max(0, len(alarms) - ALARMS),
-            "totals": {**{name: round(sum(figures.get(name, 0) for _, figures in view.rows), 2) for name in TOTALS},
-                       "oldest_overdue_ms": max((figures["oldest_overdue_ms"] for _, figures in view.rows), default=0)},
-            "oldest_read_s": round(time.time() - min((figures["at"] for _, figures in view.rows), default=time.time()), 1),
-            "queues": [{
-                "key": encoded(key), "name": name, **{column: figures.get(column, 0) for column in COLUMNS},
-                "paused_ms": figures["paused_ms"], "brake_ms": figures.get("claim_limit_wait_ms", 0),
-                "spark": [point[3] for point in view.history.get(key, ())[-SPARK:]],
-            } for name, key, figures in rows[:limit]]})
+        return answer_json(
+            {
+                **self.state(),
+                "matched": len(rows),
+                "alarms": alarms[:ALARMS],
+                "more_alarms": max(0, len(alarms) - ALARMS),
+                "totals": {
+                    **{name: round(sum(figures.get(name, 0) for _, figures in view.rows), 2) for name in TOTALS},
+                    "oldest_overdue_ms": max((figures["oldest_overdue_ms"] for _, figures in view.rows), default=0),
+                },
+                "oldest_read_s": round(
+                    time.time() - min((figures["at"] for _, figures in view.rows), default=time.time()), 1
+                ),
+                "queues": [
+                    {
+                        "key": encoded(key),
+                        "name": name,
+                        **{column: figures.get(column, 0) for column in COLUMNS},
+                        "paused_ms": figures["paused_ms"],
+                        "brake_ms": figures.get("claim_limit_wait_ms", 0),
+                        "spark": [point[3] for point in view.history.get(key, ())[-SPARK:]],
+                    }
+                    for name, key, figures in rows[:limit]
+                ],
+            }
+        )
 
     def alarms(self, view):
         """What an operator should look at: dead orders with the last error, what is not read, pauses, the brake."""
@@ -233,17 +293,37 @@ class Console:
         for key, figures in view.rows:
             one = {"key": encoded(key), "name": shown(key)}
             if figures["dead"]:
-                rows.append({**one, "kind": "dead", "count": figures["dead"], "order": figures.get("newest_dead") or None,
-                             "text": figures.get("newest_dead_error") or "no error was given"})
-        rows.extend({"key": None, "name": trouble.where, "kind": "not read", "count": 1, "order": None, "since": trouble.since,
-                     "text": trouble.error} for _, trouble in view.unread)
+                rows.append(
+                    {
+                        **one,
+                        "kind": "dead",
+                        "count": figures["dead"],
+                        "order": figures.get("newest_dead") or None,
+                        "text": figures.get("newest_dead_error") or "no error was given",
+                    }
+                )
+        rows.extend(
+            {
+                "key": None,
+                "name": trouble.where,
+                "kind": "not read",
+                "count": 1,
+                "order": None,
+                "since": trouble.since,
+                "text": trouble.error,
+            }
+            for _, trouble in view.unread
+        )
         for key, figures in view.rows:
             one = {"key": encoded(key), "name": shown(key), "order": None}
             if figures["paused_ms"] != -2:
-                rows.append({**one, "kind": "paused", "count": 1, "text": figures.get("pause_reason") or "no reason given"})
+                rows.append(
+                    {**one, "kind": "paused", "count": 1, "text": figures.get("pause_reason") or "no reason given"}
+                )
             if figures.get("claim_limit_wait_ms") and figures.get("expired"):
-                rows.append({**one, "kind": "brake", "count": 1,
-                             "text": f"claims-per-s-max {figures.get('claims-per-s-max')} holds back {figures['expired']} orders"})
+                limit = figures.get("claims-per-s-max")
+                text = f"claims-per-s-max {limit} holds {figures['expired']} orders back"
+                rows.append({**one, "kind": "brake", "count": 1, "text": text})
         return rows
 
     async def queue(self, request):
@@ -263,14 +343,32 @@ class Console:
             self.walks.popitem(last=False)
         # Where there is none, nobody needs to look.
         rows = await self.ask(walk.step) if figures.get(state, 1) else []
-        return answer_json({
-            "key": encoded(key), "name": shown(key), "figures": figures, "history": view.history.get(key, ()), "now": time.time(),
-            "whole": walk.whole or not figures.get(state, 1), "more": walk.more, "looked": walk.looked,
-            "newest_dead_key": encoded(meant(figures["newest_dead"])) if figures.get("newest_dead") else None,
-            "orders": [
-                {"key": encoded(order), "id": shown(order), "state": shown(state), "status": value(status), "deadline": deadline,
-                 "owner": value(owner), "attempt": attempt, "error": value(error)}
-                for order, state, status, deadline, owner, attempt, error in rows]})
+        return answer_json(
+            {
+                "key": encoded(key),
+                "name": shown(key),
+                "figures": figures,
+                "history": view.history.get(key, ()),
+                "now": time.time(),
+                "whole": walk.whole or not figures.get(state, 1),
+                "more": walk.more,
+                "looked": walk.looked,
+                "newest_dead_key": encoded(meant(figures["newest_dead"])) if figures.get("newest_dead") else None,
+                "orders": [
+                    {
+                        "key": encoded(order),
+                        "id": shown(order),
+                        "state": shown(state),
+                        "status": value(status),
+                        "deadline": deadline,
+                        "owner": value(owner),
+                        "attempt": attempt,
+                        "error": value(error),
+                    }
+                    for order, state, status, deadline, owner, attempt, error in rows
+                ],
+            }
+        )
 
     async def order(self, request):
         """All that is known of an order."""
@@ -280,13 +378,26 @@ class Console:
         record = await self.ask(self.reader.order, key, order)
         if record is None:
             raise web.HTTPNotFound(text=f"{shown(key)} has no order {shown(order)}")
-        return answer_json({"key": encoded(order), "id": shown(order), "queue": shown(key), "now": time.time(), "state": value(record["state"]),
-                            "held": record["lease_ms"] != -2, "fields": [[name, value(given)] for name, given in record.items()]})
+        return answer_json(
+            {
+                "key": encoded(order),
+                "id": shown(order),
+                "queue": shown(key),
+                "now": time.time(),
+                "state": value(record["state"]),
+                "held": record["lease_ms"] != -2,
+                "fields": [[name, value(given)] for name, given in record.items()],
+            }
+        )
 
     async def find(self, request):
         """The queues that have an order of this id: as it was typed, or as it is shown."""
         typed, only = request.query.get("id", ""), request.query.get("queue")
-        ids = [one for one in dict.fromkeys((typed.encode("utf-8", "surrogateescape"), meant(typed))) if 1 <= len(one) <= 255]
+        ids = [
+            one
+            for one in dict.fromkeys((typed.encode("utf-8", "surrogateescape"), meant(typed)))
+            if 1 <= len(one) <= 255
+        ]
         if not ids:
             raise web.HTTPBadRequest(text="an id has 1 to 255 bytes")
         found, asked, known, unread = [], 0, 0, 0
@@ -296,10 +407,19 @@ class Console:
                 hits, asked, known, unread = [(decoded(only), record)] if record else [], 1, 1, 0
             else:
                 hits, asked, known, unread = await self.ask(self.reader.find, order)
-            found += [{
-                "queue": encoded(key), "name": shown(key), "order": encoded(order), "id": shown(order), "state": value(record["state"]),
-                "status": value(record["status"]), "deadline": record["deadline"], "error": value(record["error"]),
-            } for key, record in hits]
+            found += [
+                {
+                    "queue": encoded(key),
+                    "name": shown(key),
+                    "order": encoded(order),
+                    "id": shown(order),
+                    "state": value(record["state"]),
+                    "status": value(record["status"]),
+                    "deadline": record["deadline"],
+                    "error": value(record["error"]),
+                }
+                for key, record in hits
+            ]
         return answer_json({"found": found[:100], "asked": asked, "known": known, "unread": unread, "now": time.time()})
 
     async def operate(self, request):
@@ -328,7 +448,9 @@ class Console:
             if act == "break":
                 command += (await self._fence(key, order, wanted.get("owner")),)
             words = " ".join(shown(word) for word in command)
-            answer = self._said(act, await self.ask(functools.partial(self.reader.source.execute, key, *command, tries=1)))
+            answer = self._said(
+                act, await self.ask(functools.partial(self.reader.source.execute, key, *command, tries=1))
+            )
         except web.HTTPException as error:
             log.warning("%s from %s: %s", " ".join(shown(word) for word in command), request.remote, error.text)
             raise
@@ -387,7 +509,10 @@ def main():
     token = secrets.token_urlsafe(24)
     console = Console(options, token)
     print(f"http://127.0.0.1:{options.listen}/?token={token}", flush=True)
-    print(json.dumps({"operate": options.operate, "server": options.socket or f"{options.host}:{options.port}"}), flush=True)
+    print(
+        json.dumps({"operate": options.operate, "server": options.socket or f"{options.host}:{options.port}"}),
+        flush=True,
+    )
     web.run_app(console.app(), sock=listener, print=None, access_log=None)
 
 

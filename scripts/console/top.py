@@ -16,17 +16,58 @@ from reading import NAME_MAX, Reader, add_options, said, shown
 
 #: Columns: heading, field, width. What does not fit is left out from the right.
 COLUMNS = [
-    ("ORDERS", "orders", 9), ("OVERDUE", "overdue", 9), ("OLDEST", "oldest_overdue_ms", 8), ("DEAD", "dead", 7),
-    ("LEASED", "live_claims", 8), ("RETRY", "retrying", 7), ("WAIT", "claim_waiters", 6), ("DUE/S", "due_per_s", 8),
-    ("CLAIM/S", "claimed_per_s", 8), ("CLOSE/S", "closed_per_s", 8), ("LATE99", "lateness_ms_p99_1m", 9),
-    ("CLOSE99", "close_ms_p99_1m", 9), ("BRAKE", "claim_limit_wait_ms", 7), ("PAUSED", "paused_ms", 8), ("BYTES", "bytes", 9),
+    ("ORDERS", "orders", 9),
+    ("OVERDUE", "overdue", 9),
+    ("OLDEST", "oldest_overdue_ms", 8),
+    ("DEAD", "dead", 7),
+    ("LEASED", "live_claims", 8),
+    ("RETRY", "retrying", 7),
+    ("WAIT", "claim_waiters", 6),
+    ("DUE/S", "due_per_s", 8),
+    ("CLAIM/S", "claimed_per_s", 8),
+    ("CLOSE/S", "closed_per_s", 8),
+    ("LATE99", "lateness_ms_p99_1m", 9),
+    ("CLOSE99", "close_ms_p99_1m", 9),
+    ("BRAKE", "claim_limit_wait_ms", 7),
+    ("PAUSED", "paused_ms", 8),
+    ("BYTES", "bytes", 9),
 ]
 #: Columns of --once: fields of ORDER.STATS. New ones are only added at the end.
-ONCE = ("orders", "overdue", "oldest_overdue_ms", "dead", "scheduled", "expired", "leased", "retrying", "finished", "reserved",
-        "live_claims", "claim_waiters", "lock_waiters", "paused_ms", "pause_reason", "scheduled_total", "finished_total",
-        "claimed_total", "acked_total", "nacked_total", "lapsed_total", "dead_total", "lateness_ms_p99_1m", "claim_wait_ms_p99_1m",
-        "close_ms_p99_1m", "overdue_close_ms_p99_1m", "claims_held_back_total", "claim_limit_wait_ms", "oldest_expired_ms",
-        "next_deadline", "bytes", "newest_dead", "newest_dead_error")
+ONCE = (
+    "orders",
+    "overdue",
+    "oldest_overdue_ms",
+    "dead",
+    "scheduled",
+    "expired",
+    "leased",
+    "retrying",
+    "finished",
+    "reserved",
+    "live_claims",
+    "claim_waiters",
+    "lock_waiters",
+    "paused_ms",
+    "pause_reason",
+    "scheduled_total",
+    "finished_total",
+    "claimed_total",
+    "acked_total",
+    "nacked_total",
+    "lapsed_total",
+    "dead_total",
+    "lateness_ms_p99_1m",
+    "claim_wait_ms_p99_1m",
+    "close_ms_p99_1m",
+    "overdue_close_ms_p99_1m",
+    "claims_held_back_total",
+    "claim_limit_wait_ms",
+    "oldest_expired_ms",
+    "next_deadline",
+    "bytes",
+    "newest_dead",
+    "newest_dead_error",
+)
 #: Width of a name: at least, and at most.
 NAME = (12, 40)
 #: Keys that sort by a column.
@@ -92,9 +133,12 @@ def table(view, by, width):
         columns.append(column)
     yield fitted("QUEUE", size) + "".join(head.rjust(room) for head, _, room in columns)
     for key, figures in ordered(view, by):
-        yield fitted(shown(key), size) + "".join(cell(name, figures.get(name, 0)).rjust(room) for _, name, room in columns)
+        yield fitted(shown(key), size) + "".join(
+            cell(name, figures.get(name, 0)).rjust(room) for _, name, room in columns
+        )
     for _, trouble in view.unread:
-        yield f"{fitted(trouble.where, size)} not read for {span((time.time() - trouble.since) * 1000)}: {trouble.error}"
+        age = span((time.time() - trouble.since) * 1000)
+        yield f"{fitted(trouble.where, size)} not read for {age}: {trouble.error}"
 
 
 def details(view, key, found):
@@ -104,8 +148,10 @@ def details(view, key, found):
         trouble = dict(view.unread).get(key)
         yield f"not read: {trouble.error}" if trouble else "gone"
         return
-    yield "  ".join(f"{name} {amount(figures[name])}" for name in
-                    ("orders", "overdue", "scheduled", "expired", "leased", "retrying", "dead", "finished", "reserved"))
+    yield "  ".join(
+        f"{name} {amount(figures[name])}"
+        for name in ("orders", "overdue", "scheduled", "expired", "leased", "retrying", "dead", "finished", "reserved")
+    )
     yield "  ".join(f"{name[:-7]} {span(figures[name])}" for name in figures if name.endswith("_p99_1m"))
     if figures["paused_ms"] != -2:
         yield f"paused: {figures.get('pause_reason') or 'no reason given'}"
@@ -117,11 +163,17 @@ def details(view, key, found):
     now = time.time() * 1000
     for state, walk, rows in found or ():
         yield ""
-        yield state.upper() if walk.whole else f"{state.upper()}  looking, {amount(walk.looked)} of {amount(figures['orders'])} orders so far"
+        yield (
+            state.upper()
+            if walk.whole
+            else f"{state.upper()}  looking, {amount(walk.looked)} of {amount(figures['orders'])} orders so far"
+        )
         for order, _, status, deadline, owner, attempt, error in rows:
             late = f"overdue {span(max(0, now - deadline))}" if deadline > 0 else ""
-            yield f"  {fitted(shown(order), 24)} {fitted(shown(status), 10)} {late:15} attempt {attempt:<3} " + " ".join(
-                shown(part) for part in (owner, error) if part)
+            yield (
+                f"  {fitted(shown(order), 24)} {fitted(shown(status), 10)} {late:15} attempt {attempt:<3} "
+                + " ".join(shown(part) for part in (owner, error) if part)
+            )
 
 
 def head(view, where):
@@ -129,10 +181,17 @@ def head(view, where):
     overdue = sum(figures["overdue"] for _, figures in view.rows)
     dead = sum(figures["dead"] for _, figures in view.rows)
     wrong, error = view.status or (None, None)
-    words = [wrong or (time.strftime("%H:%M:%S", time.localtime(view.read_at)) if view.read_at else "--:--:--"),
-             f"{len(view.rows)} queues", f"{amount(overdue)} overdue", f"{amount(dead)} dead",
-             f"{len(view.unread) + view.too_long} not read" if view.unread or view.too_long else None, None if view.walked or wrong else "still looking for queues",
-             error, f"replica of {shown(view.replica_of)}" if view.replica_of else None, where]
+    words = [
+        wrong or (time.strftime("%H:%M:%S", time.localtime(view.read_at)) if view.read_at else "--:--:--"),
+        f"{len(view.rows)} queues",
+        f"{amount(overdue)} overdue",
+        f"{amount(dead)} dead",
+        f"{len(view.unread) + view.too_long} not read" if view.unread or view.too_long else None,
+        None if view.walked or wrong else "still looking for queues",
+        error,
+        f"replica of {shown(view.replica_of)}" if view.replica_of else None,
+        where,
+    ]
     return "  ".join(word for word in words if word)
 
 
@@ -158,7 +217,10 @@ class Watcher(threading.Thread):
             if key is not None:
                 self.reader.open(key)
                 if key != of:
-                    walks, of = [self.reader.walk(key, state, 10) for state in ("dead", "expired", "retrying", "leased")], key
+                    walks, of = (
+                        [self.reader.walk(key, state, 10) for state in ("dead", "expired", "retrying", "leased")],
+                        key,
+                    )
                 try:
                     figures = self.reader.view.figures.get(key, {})
                     found = [(walk.state, walk, walk.step()) for walk in walks if figures.get(walk.state)]
@@ -219,17 +281,22 @@ def live(screen, reader, where, every_s):
             # The heading stays, and the marked line is on the screen.
             top = max(at - max(0, room - 2), min(top, at))
             put(screen, 1, lines[0] if room else "", curses.A_DIM)
-            for number, line in enumerate(lines[1 + top:max(0, top + room)]):
+            for number, line in enumerate(lines[1 + top : max(0, top + room)]):
                 put(screen, number + 2, line, curses.A_REVERSE if number + top == at else curses.A_NORMAL)
         else:
             top = max(0, min(top, len(lines) - room))
-            for number, line in enumerate(lines[top:top + room]):
+            for number, line in enumerate(lines[top : top + room]):
                 put(screen, number + 1, line)
         if height > 2:
             put(screen, height - 1, HELP, curses.A_DIM)
         screen.refresh()
         pressed = screen.getch()
-        step = {curses.KEY_DOWN: 1, curses.KEY_UP: -1, curses.KEY_NPAGE: max(1, room - 1), curses.KEY_PPAGE: -max(1, room - 1)}.get(pressed, 0)
+        step = {
+            curses.KEY_DOWN: 1,
+            curses.KEY_UP: -1,
+            curses.KEY_NPAGE: max(1, room - 1),
+            curses.KEY_PPAGE: -max(1, room - 1),
+        }.get(pressed, 0)
         # A terminal that is gone answers at once, for ever.
         if pressed == ord("q") or hung_up.poll(0):
             return

@@ -43,10 +43,16 @@ def reset(client):
 def told(client, what, looks, whole_ms):
     """One line: calls and the server's time of so many looks, and how long they took in all."""
     stats = {name: value for name, value in client.info("commandstats").items() if name[8:] in COMMANDS}
-    calls = ", ".join(f"{value['calls'] / looks:.1f} {name[8:].upper()} of {value['usec_per_call']:.0f} us" for name, value in stats.items())
+    calls = ", ".join(
+        f"{value['calls'] / looks:.1f} {name[8:].upper()} of {value['usec_per_call']:.0f} us"
+        for name, value in stats.items()
+    )
     server_ms = sum(value["usec"] for value in stats.values()) / 1000 / looks
     slow = [round(entry["duration"] / 1000, 1) for entry in client.slowlog_get(100)]
-    print(f"{what}: {server_ms:.2f} ms of the server, {whole_ms:.1f} ms in all; {calls}; above 1 ms: {slow or 'none'}", flush=True)
+    print(
+        f"{what}: {server_ms:.2f} ms of the server, {whole_ms:.1f} ms in all; {calls}; above 1 ms: {slow or 'none'}",
+        flush=True,
+    )
 
 
 def main():
@@ -69,17 +75,25 @@ def main():
 
 def measure(server, client):
     began = time.monotonic()
-    subprocess.run([ROOT / "scripts/top.sh", "--once", "-p", str(server.port)], check=True, stdout=subprocess.DEVNULL, timeout=600)
+    subprocess.run(
+        [ROOT / "scripts/top.sh", "--once", "-p", str(server.port)], check=True, stdout=subprocess.DEVNULL, timeout=600
+    )
     told(client, "top.sh --once", 1, (time.monotonic() - began) * 1000)
     port = free_port()
-    console = subprocess.Popen([ROOT / "scripts/console.sh", "-p", str(server.port), "--listen", str(port)],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    console = subprocess.Popen(
+        [ROOT / "scripts/console.sh", "-p", str(server.port), "--listen", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         token = console.stdout.readline().strip().split("token=")[1]
 
         def get(path):
             began = time.monotonic()
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Cookie": f"orderwheel-console-{port}={token}"})
+            asked = urllib.request.Request(
+                f"http://127.0.0.1:{port}{path}", headers={"Cookie": f"orderwheel-console-{port}={token}"}
+            )
             with urllib.request.urlopen(asked, timeout=60) as answer:
                 return json.load(answer), (time.monotonic() - began) * 1000
 
@@ -92,8 +106,8 @@ def measure(server, client):
         told(client, "console.sh, a look", 10, sum(looks) / 10)
         key = next(queue["key"] for queue in get("/api/queues")[0]["queues"] if queue["name"] == "queue-0")
         reset(client)
-        took = []
-        while not took or not got["whole"]:
+        took, got = [], {"whole": False}
+        while not got["whole"]:
             got, ms = get(f"/api/queue/{key}?state=dead")
             took.append(ms)
         assert [order["id"] for order in got["orders"]] == ["needle"]

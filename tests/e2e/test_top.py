@@ -14,7 +14,7 @@ import time
 import pyte
 import pytest
 
-from support.certificate import certificate  # noqa: F401: a fixture
+from support.certificate import certificate  # noqa: F401 (a fixture)
 from support.cluster import cluster_client, make_cluster
 from support.pages import ROOT, blocks
 from support.proxy import Proxy
@@ -46,7 +46,11 @@ def rows(said):
 
 def original(name):
     """The bytes of a name of --once, by the rule of the page."""
-    return re.sub(rb"\\(\\|x[0-9a-f]{2})", lambda part: b"\\" if part[1] == b"\\" else bytes([int(part[1][1:], 16)]), name.encode())
+    return re.sub(
+        rb"\\(\\|x[0-9a-f]{2})",
+        lambda part: b"\\" if part[1] == b"\\" else bytes([int(part[1][1:], 16)]),
+        name.encode(),
+    )
 
 
 def fill(server):
@@ -71,19 +75,36 @@ def test_the_worst_comes_first(server):
         assert (status, error) == (0, "")
         sick, late, fine = rows(said)
         assert (sick["queue"], late["queue"], fine["queue"]) == ("sick", "late", "fine")
-        assert (sick["dead"], late["overdue"], fine["orders"], fine["paused_ms"], fine["pause_reason"]) == ("1", "3", "5", "-1", "lunch")
+        assert (sick["dead"], late["overdue"], fine["orders"], fine["paused_ms"], fine["pause_reason"]) == (
+            "1",
+            "3",
+            "5",
+            "-1",
+            "lunch",
+        )
         assert (sick["newest_dead"], sick["newest_dead_error"]) == ("1", "card\\x1b[31m service")
         assert (late["pause_reason"], late["newest_dead"]) == ("", "")
 
 
 def test_names_are_whole_and_figures_exact(server):
-    names = [b"a queue with spaces", b"evil\x1b]0;\x00\r\n\t\xff", b"back\\slash\\x00", "注文🦀".encode(), b"q" * 300, b" ", b"-", b"\xe2\x80\xaeright to left"]
+    names = [
+        b"a queue with spaces",
+        b"evil\x1b]0;\x00\r\n\t\xff",
+        b"back\\slash\\x00",
+        "注文🦀".encode(),
+        b"q" * 300,
+        b" ",
+        b"-",
+        b"\xe2\x80\xaeright to left",
+    ]
     with server.client() as client, client.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.execute_command("ORDER.SCHEDULE", name, "1", "PX", 600_000)
         for start in range(0, 123_456, 1000):
             count = min(1000, 123_456 - start)
-            pipe.execute_command("ORDER.MSCHEDULE", "many", "PX", count, *[word for at in range(count) for word in (start + at, 600_000)])
+            pipe.execute_command(
+                "ORDER.MSCHEDULE", "many", "PX", count, *[word for at in range(count) for word in (start + at, 600_000)]
+            )
         pipe.execute()
     status, said, error = once("-s", server.socket)
     assert (status, error) == (0, "")
@@ -110,8 +131,14 @@ def test_the_command_of_the_page_is_typed(server):
     server.run("ORDER.SCHEDULE", "two words", "1", "PXAT", now - 90_000)
     script = blocks("docs/console.md", "sh", "For scripts")[0]
     assert "-p 6400" in script
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script.replace("6400", str(server.port))], cwd=ROOT, capture_output=True, text=True,
-                          timeout=60, check=True)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script.replace("6400", str(server.port))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stdout == "two words 1\n"
 
 
@@ -127,7 +154,9 @@ def test_a_password_and_a_user_are_taken(serve, monkeypatch):
     monkeypatch.setenv("REDISCLI_AUTH", "wrong")
     status, said, error = once("-p", server.port)
     assert (status, said) == (1, "")
-    assert re.fullmatch(r"top\.sh: not connected for \d s: invalid username-password pair or user is disabled\.\n", error), error
+    assert re.fullmatch(
+        r"top\.sh: not connected for \d s: invalid username-password pair or user is disabled\.\n", error
+    ), error
     assert once("-p", server.port, "--user", "top", "-a", "secret")[::2] == (0, "")
     monkeypatch.setenv("REDISCLI_AUTH", "other")
     assert once("-p", server.port)[::2] == (0, "")
@@ -151,7 +180,9 @@ def test_tls_is_spoken(serve, certificate):
 def test_what_can_not_be_read_is_named(server):
     """A key that the user may not read ends nothing."""
     fill(server)
-    server.run("ACL", "SETUSER", "some", "on", ">secret", "%R~late", "+scan", "+order.stats", "+exists", "+hello", "+auth")
+    server.run(
+        "ACL", "SETUSER", "some", "on", ">secret", "%R~late", "+scan", "+order.stats", "+exists", "+hello", "+auth"
+    )
     status, said, error = once("-s", server.socket, "--user", "some", "-a", "secret")
     assert status == 3 and [row["queue"] for row in rows(said)] == ["late"]
     lines = sorted(error.splitlines())
@@ -205,8 +236,14 @@ def test_all_nodes_of_a_cluster_and_one_that_is_dead(serve):
 
 
 def test_without_a_terminal_it_says_what_to_do(server):
-    done = subprocess.run([TOP, "-s", server.socket], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "top.sh: this is no terminal; --once prints the figures\n")
+    done = subprocess.run(
+        [TOP, "-s", server.socket], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "top.sh: this is no terminal; --once prints the figures\n",
+    )
 
 
 # --- in a terminal -------------------------------------------------------------------------
@@ -222,15 +259,20 @@ class Terminal:
         self.raw = b""
         self.resize(height, width)
         self.process = subprocess.Popen(
-            [TOP, "--every", "0.2", *map(str, options)], stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
-            env={**os.environ, "TERM": "linux"})
+            [TOP, "--every", "0.2", *map(str, options)],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            close_fds=True,
+            start_new_session=True,
+            env={**os.environ, "TERM": "linux"},
+        )
         os.close(slave)
 
     def resize(self, height, width):
+        # No signal tells of it: this terminal is nobody's controlling one.
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         self.screen.resize(height, width)
-        if hasattr(self, "process"):
-            self.process.send_signal(signal.SIGWINCH)
 
     def read(self, seconds=0.1):
         """Takes what is there, up to a pause: a screen is drawn in one go."""
@@ -263,7 +305,9 @@ class Terminal:
     def quit(self):
         """Its status."""
         self.press("q")
-        return until(lambda: (self.read(0.05), self.process.poll())[1] is not None and [self.process.returncode], 20, "it ends")[0]
+        return until(
+            lambda: (self.read(0.05), self.process.poll())[1] is not None and [self.process.returncode], 20, "it ends"
+        )[0]
 
     def close(self):
         """The terminal goes away, as a window that is closed."""
@@ -299,7 +343,12 @@ def test_the_live_view_opens_a_queue(server, terminal):
     fill(server)
     one = terminal("-s", server.socket)
     lines = one.shows(r"^\d\d:\d\d:\d\d  3 queues  4 overdue  1 dead  ")
-    assert lines[1].split() == "QUEUE ORDERS OVERDUE OLDEST DEAD LEASED RETRY WAIT DUE/S CLAIM/S CLOSE/S LATE99".split()[:len(lines[1].split())]
+    assert (
+        lines[1].split()
+        == "QUEUE ORDERS OVERDUE OLDEST DEAD LEASED RETRY WAIT DUE/S CLAIM/S CLOSE/S LATE99".split()[
+            : len(lines[1].split())
+        ]
+    )
     assert [line.split()[0] for line in lines[2:5]] == ["sick", "late", "fine"]
     # The columns stand below each other.
     for heading, queue, figure in (("DEAD", 2, "1"), ("OVERDUE", 3, "3"), ("ORDERS", 4, "5")):
@@ -401,9 +450,13 @@ def test_wide_and_long_names_keep_the_columns(server, terminal):
 
 def test_many_queues_are_scrolled(server, terminal):
     for number in range(40):
-        server.run("ORDER.SCHEDULE", f"queue-{number:02}", "1", "PXAT", int(time.time() * 1000) - 600_000 + number * 10_000)
+        server.run(
+            "ORDER.SCHEDULE", f"queue-{number:02}", "1", "PXAT", int(time.time() * 1000) - 600_000 + number * 10_000
+        )
     one = terminal("-s", server.socket, height=10)
-    shown = lambda first: lambda lines: [line.split(" ")[0] for line in lines[2:9]] == [f"queue-{first + at:02}" for at in range(7)]
+    shown = lambda first: (
+        lambda lines: [line.split(" ")[0] for line in lines[2:9]] == [f"queue-{first + at:02}" for at in range(7)]
+    )
     one.until(lambda lines: "  40 queues  " in lines[0] and shown(0)(lines))
     one.press("\x1b[6~" * 10)
     one.until(shown(33))

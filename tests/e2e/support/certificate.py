@@ -39,11 +39,55 @@ def certificate(tmp_path_factory):
     """Made once: an authority, and a certificate for 127.0.0.1 that it signed."""
     one = Certificate(tmp_path_factory.mktemp("tls"))
     folder = one.folder
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", 2, "-subj", "/CN=authority",
-            "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", folder / "ca.key", "-out", one.authority)
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=127.0.0.1",
-            "-keyout", one.key, "-out", folder / "own.csr")
+    openssl(
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        2,
+        "-subj",
+        "/CN=authority",
+        "-addext",
+        "keyUsage=critical,keyCertSign,cRLSign",
+        "-keyout",
+        folder / "ca.key",
+        "-out",
+        one.authority,
+    )
+    openssl(
+        "req",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-keyout",
+        one.key,
+        "-out",
+        folder / "own.csr",
+    )
     (folder / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
-    openssl("x509", "-req", "-in", folder / "own.csr", "-CA", one.authority, "-CAkey", folder / "ca.key", "-CAcreateserial", "-days", 2,
-            "-extfile", folder / "ext", "-out", one.certificate)
+    openssl(
+        "x509",
+        "-req",
+        "-in",
+        folder / "own.csr",
+        "-CA",
+        one.authority,
+        "-CAkey",
+        folder / "ca.key",
+        "-CAcreateserial",
+        "-days",
+        2,
+        "-extfile",
+        folder / "ext",
+        "-out",
+        one.certificate,
+    )
     return one

@@ -266,7 +266,7 @@ class Terminal:
             stderr=slave,
             close_fds=True,
             start_new_session=True,
-            preexec_fn=(lambda: signal.signal(signal.SIGWINCH, signal.SIG_IGN)) if deaf else None,
+            preexec_fn=(lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})) if deaf else None,
             env={**os.environ, "TERM": "linux"},
         )
         os.close(slave)

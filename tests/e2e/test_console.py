@@ -686,6 +686,29 @@ def test_a_failover_is_seen(serve, console):
     assert page.queues()["problem"] is None
 
 
+def move_one_queue(nodes, page):
+    """A slot moves: its key is read on its way (ASK), and at its new node (MOVED)."""
+    source, target = nodes[1:3]
+    queue = min(source.run("KEYS", "*"))
+    slot, ids = source.run("CLUSTER", "KEYSLOT", queue), [node.run("CLUSTER", "MYID") for node in (source, target)]
+    target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+    source.run("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+    source.run("MIGRATE", "127.0.0.1", target.port, queue, 0, 5000)
+    assert source.cli("ORDER.STATS", queue).startswith("ASK")
+    order = lambda: page.get(f"/api/order/{page.key(queue)}/MQ")["id"]
+    read_at = lambda: page.get(f"/api/queue/{page.key(queue)}")["figures"]["at"]
+    before = read_at()
+    until(lambda: read_at() > before, 20, "it is read on its way")
+    assert order() == "1"
+    for node in (target, source, nodes[0]):
+        node.run("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+    assert source.cli("ORDER.STATS", queue).startswith("MOVED")
+    before = read_at()
+    until(lambda: read_at() > before, 20, "it is read at its new node")
+    assert order() == "1" and page.queues()["problem"] is None
+    assert not [alarm for alarm in page.queues()["alarms"] if alarm["kind"] == "not read"]
+
+
 @pytest.mark.timeout(120)
 def test_a_cluster_is_read_without_its_seed_and_through_a_failover(serve, console):
     nodes = make_cluster(serve, 3, 1, "cluster-require-full-coverage no")
@@ -695,6 +718,7 @@ def test_a_cluster_is_read_without_its_seed_and_through_a_failover(serve, consol
     page = console(None, "-p", nodes[0].port, "-c", "--operate")
     until(lambda: len(page.names()) == 16, 30, "it has seen the queues")
     assert page.queues()["nodes"] == 3
+    move_one_queue(nodes, page)
     lost = set(client.execute_command("KEYS", "*", target_nodes=client.get_node("127.0.0.1", nodes[0].port)))
     assert 0 < len(lost) < 16
     nodes[0].kill()

@@ -479,8 +479,11 @@ def test_an_answer_that_nobody_expects_is_said_logged_and_survived(server, conso
 
 
 def test_a_server_without_the_module_is_told_from_one_without_queues(serve, server, console):
-    assert console(serve(module=None)).queues()["problem"].endswith("this server has no orderwheel")
-    assert console(server).queues()["problem"] is None
+    without, empty = console(serve(module=None)), console(server)
+    said = until(lambda: without.queues()["problem"], 20, "it is said")
+    assert re.fullmatch(r"reading fails for \d+ s: this server has no orderwheel", said), said
+    got = until(lambda: (got := empty.queues())["walked"] and got, 20, "it has looked")
+    assert got["problem"] is None and got["known"] == 0
 
 
 def test_the_queues_may_change_while_they_are_asked_for(server, console):
@@ -760,7 +763,9 @@ def test_tls_a_database_and_a_password_from_the_environment(serve, console, cert
     page = console(None, *own, "-n", 3)
     until(lambda: page.names() == {"third"}, 20, "it reads the database")
     assert page.queues()["db"] == 3
-    assert console(None, *own).queues()["matched"] == 0
+    first = console(None, *own)
+    got = until(lambda: (got := first.queues())["walked"] and got, 20, "it has looked")
+    assert (got["matched"], got["problem"]) == (0, None), "the database that -n does not name"
     # A certificate that nobody vouches for is not taken.
     stranger = console(None, "-p", port, "--tls", "--cert", certificate.certificate, "--key", certificate.key)
     assert "CERTIFICATE_VERIFY_FAILED" in until(lambda: stranger.queues()["problem"], 20)

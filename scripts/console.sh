@@ -5,7 +5,7 @@
 # lateness and close time of the last minutes, dead orders with their last error, and any
 # order by its id. It prints an address with a token; open that in a browser on this machine.
 # OPTIONS are those of redis-cli: -h HOST -p PORT -s SOCKET -n DB -c (a cluster) --user USER
-# -a PASSWORD (or REDISCLI_AUTH) --tls --cacert --cert --key.
+# -a PASSWORD (or REDISCLI_AUTH) --tls --cacert --cert --key --insecure.
 #
 #   --listen PORT   where the page is, on 127.0.0.1 alone (default 6480)
 #   --operate       the page may also requeue, pause, resume and break; each asks first

@@ -61,8 +61,9 @@ if [ "$tests" = yes ]; then
   # For the packages: what builds, checks and tries them.
   has lintian || packages+=(lintian)
   has debootstrap || packages+=(debootstrap)
-  # For the page of console.sh.
+  # For the page of console.sh, and its connections by TLS.
   has chromium || packages+=(chromium)
+  has openssl || packages+=(openssl)
   # promtool comes with it.
   for package in prometheus prometheus-redis-exporter; do
     has "$package" || packages+=("$package") services+=("$package")

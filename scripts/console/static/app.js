@@ -1,29 +1,27 @@
-// The page of console.sh. Everything that comes from the server is text, never markup.
-"use strict";
+// The page of console.sh. Everything that comes from the server is put into templates as text, never as markup.
+// A refresh changes what has changed and nothing else, so that selection, focus and scrolling stay.
+import { html, nothing, render } from "./lit/lit-html.js";
+import { repeat } from "./lit/directives/repeat.js";
+import { live } from "./lit/directives/live.js";
 
-const main = document.getElementById("main");
-const EVERY_MS = 2000;
-const STATES = ["dead", "expired", "retrying", "leased", "scheduled", "finished"];
-let operate = false;
-let charts = [];
+const STATES = ["dead", "expired", "retrying", "leased", "scheduled", "finished", "reserved"];
+const WORDS = { leased: "held", expired: "claimable" };
+const element = (id) => document.getElementById(id);
+const main = element("main");
+
+// What the overview is asked for, and what was answered last: of the overview and of the view that is open.
+const asked = { match: "", sort: "", limit: 100 };
+let state = null;
+let view = { hash: null, got: null, error: null };
 let turn = 0;
-const sparks = new Map();
+let silentSince = null;
+let noticeUntil = 0;
 
-// --- making elements --------------------------------------------------------------------
+// --- figures as people read them --------------------------------------------------------------
 
-function make(tag, attributes, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (name === "on") for (const [event, call] of Object.entries(value)) element.addEventListener(event, call);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
-  for (const child of children.flat()) {
-    if (child !== null && child !== undefined) element.append(child instanceof Node ? child : String(child));
-  }
-  return element;
-}
-
-const number = new Intl.NumberFormat("en");
+const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const scale = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const whole = (count) => numbers.format(count);
 
 function span(ms) {
   if (!ms) return "0";
@@ -36,241 +34,369 @@ function bytes(count) {
   return `${count} B`;
 }
 
-function time(ms) {
-  return new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC");
-}
-
-function table(heads, rows, empty) {
-  if (rows.length === 0) return make("p", { class: "empty" }, empty);
-  const cell = (value, at) => {
-    const given = value !== null && typeof value === "object" && !(value instanceof Node) ? value : { value };
-    return make("td", { class: given.class, "data-head": heads[at] }, given.value instanceof Node ? given.value : make("span", {}, given.value ?? "–"));
-  };
-  return make("table", { class: "data" },
-    make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col", class: head === "error" ? "left" : null }, head)))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, row.map(cell)))));
-}
-
-function tile(label, value, kind) {
-  return make("div", { class: `tile ${kind || ""}` }, make("b", {}, value), make("span", {}, label));
-}
-
-function spark(key, value) {
-  const line = sparks.get(key) || [];
-  line.push(value);
-  if (line.length > 60) line.shift();
-  sparks.set(key, line);
-  const ns = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(ns, "svg");
-  const most = Math.max(1, ...line);
-  const points = line.map((one, at) => `${(at * 90 / 59).toFixed(1)} ${(21 - 20 * one / most).toFixed(1)}`);
-  for (const [name, given] of Object.entries({ width: 90, height: 22, class: "spark", "aria-hidden": "true" })) svg.setAttribute(name, given);
-  const path = document.createElementNS(ns, "path");
-  path.setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
-  svg.append(path);
-  return svg;
-}
-
-// --- asking ----------------------------------------------------------------------------------
-
-async function get(path) {
-  const answer = await fetch(path, { credentials: "same-origin" });
-  if (!answer.ok) throw new Error(await answer.text());
-  return answer.json();
-}
-
-function tell(state) {
-  const line = document.getElementById("connection");
-  const lost = Boolean(state.error);
-  line.className = lost ? "lost" : "";
-  line.textContent = lost
-    ? `not connected since ${Math.round(state.now - state.lost_at)} s: ${state.error}`
-    : `${state.queues.length} of ${state.known} queues${state.operate ? ", may operate" : ""}`;
-}
-
-async function act(wanted, question) {
-  const dialog = document.getElementById("ask");
-  document.getElementById("question").textContent = question;
-  const sure = await new Promise((resolve) => {
-    document.getElementById("yes").onclick = () => { dialog.close(); resolve(true); };
-    document.getElementById("no").onclick = () => { dialog.close(); resolve(false); };
-    dialog.oncancel = () => resolve(false);
-    dialog.showModal();
-  });
-  if (!sure) return;
-  const answer = await fetch("api/operate", {
-    method: "POST", credentials: "same-origin",
-    headers: { "Content-Type": "application/json", "X-Orderwheel-Console": "1" }, body: JSON.stringify(wanted),
-  });
-  const text = await answer.text();
-  document.getElementById("connection").textContent = answer.ok ? `answered: ${JSON.parse(text).answer}` : text;
-  render();
-}
-
-function button(label, wanted, question) {
-  return make("button", { type: "button", on: { click: () => act(wanted, question) } }, label);
-}
+const rate = (value) => (value === 0 ? "0" : value < 10 ? value.toFixed(1) : whole(Math.round(value)));
+const iso = (ms) => `${new Date(ms).toISOString().slice(0, 23).replace("T", " ")} UTC`;
+const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 
 function encode(text) {
   const data = new TextEncoder().encode(text);
   return btoa(String.fromCharCode(...data)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
-// --- views -------------------------------------------------------------------------------------
-
-const late = (row) => (row.oldest_overdue_ms > 60000 ? "bad" : "");
-
-function overview(state) {
-  const sum = (field) => state.queues.reduce((total, row) => total + row[field], 0);
-  const most = (field) => state.queues.reduce((top, row) => Math.max(top, row[field]), 0);
-  const rows = state.queues.map((row) => [
-    { value: make("a", { href: `#/q/${row.key}` }, row.name) },
-    number.format(row.orders), { value: number.format(row.overdue), class: late(row) },
-    { value: row.overdue ? span(row.oldest_overdue_ms) : "–", class: late(row) },
-    { value: number.format(row.dead), class: row.dead ? "bad" : "" },
-    number.format(row.live_claims), number.format(row.claim_waiters),
-    row.closed_per_s.toFixed(1), span(row.close_ms_p99_1m),
-    row.paused_ms === -2 ? (row.claim_limit_wait_ms ? "brake" : "–") : "paused",
-    { value: spark(row.key, row.closed_per_s) },
-  ]);
-  return [
-    make("h1", {}, "Queues"),
-    make("div", { class: "tiles" },
-      tile("orders", number.format(sum("orders"))), tile("overdue", number.format(sum("overdue")), sum("overdue") ? "warn" : ""),
-      tile("oldest overdue", span(most("oldest_overdue_ms")), most("oldest_overdue_ms") > 60000 ? "bad" : ""),
-      tile("dead", number.format(sum("dead")), sum("dead") ? "bad" : ""),
-      tile("closers that wait", number.format(sum("claim_waiters"))), tile("memory", bytes(sum("bytes")))),
-    make("div", { class: "card" }, table(
-      ["queue", "orders", "overdue", "oldest", "dead", "claimed", "waiting", "closed/s", "close p99", "held", "closed"], rows,
-      "There is no queue on this server.")),
-  ];
+function decode(text) {
+  return new TextDecoder().decode(Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0)));
 }
 
-function chart(title, history, series) {
-  const holder = make("div", { class: "chart" });
-  const card = make("div", { class: "card" }, make("h2", {}, title), holder);
-  const style = getComputedStyle(document.documentElement);
-  const ink = style.getPropertyValue("--faint").trim();
-  const line = style.getPropertyValue("--line").trim();
-  const colours = [style.getPropertyValue("--warn").trim(), style.getPropertyValue("--accent").trim(), style.getPropertyValue("--bad").trim()];
-  const data = [history.map((point) => point[0]), ...series.map(([, at]) => history.map((point) => point[at]))];
-  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
-  requestAnimationFrame(() => {
-    if (!holder.isConnected) return;
-    charts.push(new uPlot({
-      width: holder.clientWidth, height: 180, cursor: { y: false }, axes: [axis, { ...axis, size: 52 }],
-      series: [{}, ...series.map(([label], at) => ({ label, stroke: colours[at], width: 1.5, points: { show: false } }))],
-      scales: { y: { range: (_u, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    }, data, holder));
+// --- asking -----------------------------------------------------------------------------------
+
+async function get(path) {
+  const answer = await fetch(path, { credentials: "same-origin", signal: AbortSignal.timeout(15000) })
+    .catch((error) => { throw Object.assign(error, { silent: true }); });
+  if (!answer.ok) throw Object.assign(new Error(await answer.text()), { status: answer.status });
+  return answer.json();
+}
+
+function notice(text, bad) {
+  element("notice").textContent = text;
+  element("notice").className = bad ? "bad" : "";
+  element("notice").hidden = false;
+  noticeUntil = Date.now() + 10000;
+}
+
+async function act(wanted, question) {
+  const dialog = element("ask");
+  element("question").textContent = question;
+  const sure = await new Promise((resolve) => {
+    element("yes").onclick = () => { dialog.close(); resolve(true); };
+    element("no").onclick = () => { dialog.close(); resolve(false); };
+    dialog.oncancel = () => resolve(false);
+    dialog.showModal();
   });
-  return card;
+  if (!sure) return;
+  try {
+    const answer = await fetch("api/operate", {
+      method: "POST", credentials: "same-origin", signal: AbortSignal.timeout(15000),
+      headers: { "Content-Type": "application/json", "X-Orderwheel-Console": "1" }, body: JSON.stringify(wanted),
+    });
+    const text = await answer.text();
+    notice(answer.ok ? `${wanted.act}: ${JSON.parse(text).answer}` : `${wanted.act} was refused: ${text}`, !answer.ok);
+  } catch (error) {
+    notice(`${wanted.act}: no answer, look whether it was done (${error.message})`, true);
+  }
+  refresh();
 }
 
-function search(key, given) {
-  const input = make("input", { type: "search", placeholder: "id of an order", "aria-label": "id of an order", value: given, maxlength: 255 });
-  return make("form", { on: { submit: (event) => { event.preventDefault(); if (input.value) location.hash = `#/q/${key}/o/${encode(input.value)}`; } } },
-    input, make("button", { type: "submit" }, "Find"));
+const button = (label, wanted, question, off) =>
+  html`<button type="button" ?disabled=${off} @click=${() => act(wanted, question)}>${label}</button>`;
+
+// --- parts ------------------------------------------------------------------------------------
+
+const tile = (label, value, kind) => html`<div class="tile ${kind || ""}"><b>${value}</b><span>${label}</span></div>`;
+const badge = (word, kind) => html`<span class="badge ${kind || word.replace(" ", "-")}">${word}</span>`;
+const empty = (text) => html`<p class="empty">${text}</p>`;
+
+// Heads are texts or templates; a cell is a value, or a value with a class. Each row has a key.
+function table(heads, rows, named) {
+  return html`<table class="data" aria-label=${named}>
+    <thead><tr>${heads.map((head) => html`<th scope="col" class=${head.class || ""} aria-sort=${head.sort || nothing}>${head.show ?? head.label}</th>`)}</tr></thead>
+    <tbody>${repeat(rows, (row) => row.key, (row) => html`<tr>${row.cells.map((cell, at) => {
+      const given = cell !== null && typeof cell === "object" && "value" in cell ? cell : { value: cell };
+      return html`<td class="${given.class || ""} ${heads[at].class || ""}" data-head=${heads[at].label}><span>${given.value ?? "–"}</span></td>`;
+    })}</tr>`)}</tbody></table>`;
 }
 
-function queueView(key, state, got) {
+function spark(values) {
+  if (values.length < 2) return html`<span class="faint">collecting</span>`;
+  const most = Math.max(1, ...values);
+  const line = values.map((one, at) => `${(at * 90 / (values.length - 1)).toFixed(1)} ${(21 - 20 * one / most).toFixed(1)}`).join("L");
+  return html`<svg width="90" height="22" class="spark" role="img" aria-label="closed per second, at most ${rate(Math.max(...values))}"><path d="M${line}"></path></svg>`;
+}
+
+function when(ms, now, digits = 19) {
+  const away = now * 1000 - ms;
+  return html`${iso(ms).slice(0, digits)}${digits < 23 ? " UTC" : ""} <small>${away >= 0 ? `${span(away)} ago` : `in ${span(-away)}`}</small>`;
+}
+
+// --- the overview -----------------------------------------------------------------------------
+
+const late = (ms) => (ms > 60000 ? "bad" : ms > 0 ? "warn" : "");
+const COLUMNS = [
+  ["name", "queue"], ["orders", "orders"], ["overdue", "overdue"], ["oldest_overdue_ms", "oldest"], ["dead", "dead"],
+  ["live_claims", "claimed"], ["retrying", "retrying"], ["claim_waiters", "waiting"], ["closed_per_s", "closed/s"],
+  ["close_ms_p99_1m", "close p99"],
+];
+
+function sortBy(column) {
+  const first = column === "name" ? "name" : `-${column}`;
+  asked.sort = asked.sort === first ? (column === "name" ? "-name" : column) : asked.sort === "" || asked.sort.replace("-", "") !== column ? first : "";
+  refresh();
+}
+
+function alarm(row) {
+  const queue = row.key === null ? html`<b>${row.name}</b>` : html`<a href="#/q/${row.key}">${row.name}</a>`;
+  const since = row.since ? html` <small>for ${span((state.now - row.since) * 1000)}</small>` : nothing;
+  return html`<li>${badge(row.kind)} ${queue}${since}<span class="why">${row.kind === "dead" ? html`${whole(row.count)} dead, the last one
+    ${row.order ? html`<b>${row.order}</b>` : nothing}: ` : nothing}${row.text}</span></li>`;
+}
+
+function overview() {
+  const sum = state.totals;
+  const heads = COLUMNS.map(([column, label]) => ({
+    label, sort: asked.sort.replace("-", "") === column ? (asked.sort.startsWith("-") ? "descending" : "ascending") : null,
+    show: html`<button type="button" class="sort" @click=${() => sortBy(column)}>${label}${asked.sort.replace("-", "") === column ? (asked.sort.startsWith("-") ? " ▾" : " ▴") : ""}</button>`,
+  })).concat([{ label: "held" }, { label: "closed/s, last minutes" }]);
+  const rows = state.queues.map((row) => ({ key: row.key, cells: [
+    html`<a href="#/q/${row.key}">${row.name}</a>`,
+    whole(row.orders), { value: whole(row.overdue), class: row.overdue ? late(row.oldest_overdue_ms) : "" },
+    { value: row.overdue ? span(row.oldest_overdue_ms) : "–", class: late(row.oldest_overdue_ms) },
+    { value: whole(row.dead), class: row.dead ? "bad" : "" },
+    whole(row.live_claims), whole(row.retrying), whole(row.claim_waiters), rate(row.closed_per_s),
+    row.close_ms_p99_1m ? span(row.close_ms_p99_1m) : "–",
+    row.paused_ms !== -2 ? badge("paused") : row.brake_ms ? badge("brake") : "–",
+    spark(row.spark),
+  ] }));
+  const known = state.walked ? "There is no queue on this server." : "Looking for queues…";
+  return html`
+    <h1>Queues</h1>
+    <div class="tiles">
+      ${tile("orders", whole(sum.orders))}${tile("overdue", whole(sum.overdue), sum.overdue ? late(sum.oldest_overdue_ms) : "")}
+      ${tile("oldest overdue", span(sum.oldest_overdue_ms), late(sum.oldest_overdue_ms))}${tile("dead", whole(sum.dead), sum.dead ? "bad" : "")}
+      ${tile("claimed", whole(sum.live_claims))}${tile("retrying", whole(sum.retrying))}${tile("closers waiting", whole(sum.claim_waiters))}
+      ${tile("due/s", rate(sum.due_per_s))}${tile("closed/s", rate(sum.closed_per_s), sum.closed_per_s ? "good" : "")}
+      ${tile("memory", bytes(sum.bytes))}
+    </div>
+    ${state.alarms.length === 0 ? nothing : html`<section class="card"><h2>Needs a look</h2>
+      <ul class="alarms">${repeat(state.alarms, (row) => `${row.kind} ${row.key} ${row.name}`, alarm)}</ul>
+      ${state.more_alarms ? html`<p class="faint">and ${whole(state.more_alarms)} more</p>` : nothing}</section>`}
+    <section class="card">
+      <div class="toolbar">
+        <input id="filter" type="search" placeholder="Filter by name" aria-label="filter by name" .value=${live(asked.match)}
+          autocomplete="off" spellcheck="false" @input=${(event) => { asked.match = event.target.value; refresh(); }}>
+        <select class="narrow" aria-label="sort by" .value=${live(asked.sort)} @change=${(event) => { asked.sort = event.target.value; refresh(); }}>
+          <option value="">worst first</option>
+          ${COLUMNS.map(([column, label]) => html`<option value=${column === "name" ? "name" : `-${column}`}>${label}</option>`)}
+        </select>
+        <span class="faint">${state.queues.length === state.matched ? whole(state.matched) : `${whole(state.queues.length)} of ${whole(state.matched)}`}
+          ${state.matched === 1 ? "queue" : "queues"}${asked.sort === "" ? ", the worst first" : ""}${state.oldest_read_s > 5 ? `, read within ${span(state.oldest_read_s * 1000)}` : ""}${state.full ? "; more names than are kept" : ""}${state.too_long ? `; ${whole(state.too_long)} with names that are too long` : ""}</span>
+        ${asked.sort === "" ? nothing : html`<button type="button" class="wide" @click=${() => { asked.sort = ""; refresh(); }}>Worst first</button>`}
+      </div>
+      ${rows.length ? table(heads, rows, "queues") : empty(asked.match ? "No queue has this in its name." : known)}
+      ${state.matched > state.queues.length && asked.limit < 500 ? html`<button type="button" @click=${() => { asked.limit = 500; refresh(); }}>Show more</button>`
+        : state.matched > state.queues.length ? html`<p class="faint">Filter by name to see the others.</p>` : nothing}
+    </section>`;
+}
+
+// --- a queue ----------------------------------------------------------------------------------
+
+function ordersTable(key, got, shownState) {
   const f = got.figures;
+  const heads = [{ label: "id" }, { label: "status" }, { label: "deadline" }, { label: "attempt" }, { label: "owner", class: "left wrap" },
+    { label: "error", class: "left wrap" }].concat(state.operate ? [{ label: "" }] : []);
   const rows = got.orders.map((order) => {
-    const overdue = order.deadline > 0 ? got.now * 1000 - order.deadline : 0;
+    const id = { queue: key, order: order.key };
     const cells = [
-      { value: make("a", { href: `#/q/${key}/o/${order.key}` }, order.id || "(empty)") }, order.status || "–",
-      overdue > 0 ? `${span(overdue)} ago` : order.deadline > 0 ? `in ${span(-overdue)}` : "–", order.attempt,
-      { value: order.owner, class: "wrap" }, { value: order.error, class: "wrap left" },
-    ];
-    if (operate) {
-      const id = { queue: key, order: order.key };
-      const one = state === "dead" || state === "retrying" ? button("Requeue", { act: "requeue", ...id }, `Offer order ${order.id} again?`)
-        : state === "leased" ? button("Break", { act: "break", ...id }, `End the lease of order ${order.id}? Its owner is answered STALE.`) : "–";
-      cells.push({ value: one instanceof Node ? one : make("span", {}, one) });
+      html`<a href="#/q/${key}/o/${order.key}">${order.id}</a>`, order.status || "–",
+      order.deadline > 0 ? when(order.deadline, got.now) : "–", order.attempt, order.owner, order.error];
+    if (state.operate) {
+      cells.push(shownState === "dead" || shownState === "retrying"
+        ? { value: button("Requeue", { act: "requeue", ...id }, `Offer order ${order.id} of ${got.name} again?`) }
+        : shownState === "leased"
+          ? { value: button("Break", { act: "break", ...id, ...(order.owner === null ? {} : { owner: order.owner }) },
+            `End the lease of ${order.owner ?? "nobody"} on order ${order.id}? Whatever its owner still sends is refused.`) } : "");
     }
-    return cells;
+    return { key: order.key, cells };
   });
-  const heads = ["id", "status", "deadline", "attempt", "owner", "error"].concat(operate ? [""] : []);
-  return [
-    make("a", { class: "back", href: "#/" }, "← all queues"), make("h1", {}, got.name),
-    make("div", { class: "tiles" },
-      tile("scheduled", number.format(f.scheduled)), tile("overdue", number.format(f.overdue), f.overdue ? "warn" : ""),
-      tile("oldest overdue", span(f.oldest_overdue_ms), late(f)), tile("claimable", number.format(f.expired)),
-      tile("claimed", number.format(f.live_claims)), tile("retrying", number.format(f.retrying)),
-      tile("dead", number.format(f.dead), f.dead ? "bad" : ""), tile("closers that wait", number.format(f.claim_waiters)),
-      tile("held back by the brake", number.format(f.claims_held_back_total)),
-      tile("paused", f.paused_ms === -2 ? "no" : f.paused_ms === -1 ? "yes" : span(f.paused_ms), f.paused_ms === -2 ? "" : "warn"),
-      tile("deadline to close, p99", span(f.overdue_close_ms_p99_1m)), tile("memory", bytes(f.bytes))),
-    f.paused_ms === -2 ? null : make("p", {}, `Paused: ${f.pause_reason || "no reason given"}`),
-    operate ? make("div", { class: "actions" },
-      f.paused_ms === -2 ? button("Pause", { act: "pause", queue: key }, `Pause ${got.name} until it is resumed?`)
-        : button("Resume", { act: "resume", queue: key }, `Resume ${got.name}?`),
-      button("Requeue dead", { act: "requeue", queue: key }, `Offer up to 1000 dead orders of ${got.name} again?`),
-      button("End retry waits", { act: "requeue-retrying", queue: key }, `Offer up to 1000 retrying orders of ${got.name} now?`)) : null,
-    make("div", { class: "pair" },
-      chart("orders per second", got.history, [["due", 1], ["claimed", 2], ["closed", 3]]),
-      chart("p99 of the last minute, ms", got.history, [["late", 4], ["to close", 5]])),
-    search(key, ""),
-    make("div", { class: "card" },
-      make("div", { class: "tabs", role: "group", "aria-label": "state" }, STATES.map((one) => make("button", {
-        type: "button", "aria-pressed": String(one === state), on: { click: () => { location.hash = `#/q/${key}/s/${one}`; } } }, one))),
-      table(heads, rows, `No order is ${state}.`)),
-  ];
+  const part = got.whole ? (got.more ? `The first ${got.orders.length} found.` : "") : `Looking: ${whole(got.looked)} of ${whole(f.orders)} orders so far.`;
+  return html`${rows.length ? table(heads, rows, `orders that are ${shownState}`)
+    : empty(got.whole ? `No order is ${WORDS[shownState] || shownState}.` : "None found so far.")}
+    ${part ? html`<p class="faint">${part}</p>` : nothing}`;
 }
+
+function queueView(key, shownState, got) {
+  const f = got.figures;
+  const died = f.dead && f.newest_dead;
+  return html`
+    <a class="back" href="#/">← all queues</a><h1>${got.name}</h1>
+    ${f.paused_ms === -2 ? nothing : html`<p class="banner">${badge("paused")} ${f.paused_ms === -1 ? "until it is resumed" : `for ${span(f.paused_ms)}`}: ${f.pause_reason || "no reason given"}</p>`}
+    ${died ? html`<p class="banner">${badge("dead")} the last one is <a href="#/q/${key}/o/${got.newest_dead_key}">${f.newest_dead}</a>: ${f.newest_dead_error || "no error was given"}</p>` : nothing}
+    <div class="tiles of-twelve">
+      ${tile("scheduled", whole(f.scheduled))}${tile("overdue", whole(f.overdue), f.overdue ? late(f.oldest_overdue_ms) : "")}
+      ${tile("oldest overdue", span(f.oldest_overdue_ms), late(f.oldest_overdue_ms))}${tile("claimable", whole(f.expired))}
+      ${tile("claimed", whole(f.live_claims))}${tile("retrying", whole(f.retrying))}
+      ${tile("dead", whole(f.dead), f.dead ? "bad" : "")}${tile("finished", whole(f.finished))}
+      ${tile("closers waiting", whole(f.claim_waiters))}${tile("held back by the brake", whole(f.claims_held_back_total))}
+      ${tile("deadline to close, p99", span(f.overdue_close_ms_p99_1m), late(f.overdue_close_ms_p99_1m) === "bad" ? "bad" : "")}${tile("memory", bytes(f.bytes))}
+    </div>
+    ${state.operate ? html`<div class="actions">
+      ${f.paused_ms === -2 ? button("Pause", { act: "pause", queue: key }, `Pause ${got.name} until it is resumed?`)
+        : button("Resume", { act: "resume", queue: key }, `Resume ${got.name}?`)}
+      ${button("Requeue dead", { act: "requeue", queue: key }, `Offer up to 1000 dead orders of ${got.name} again?`, !f.dead)}
+      ${button("End retry waits", { act: "requeue-retrying", queue: key }, `Offer up to 1000 retrying orders of ${got.name} now?`, !f.retrying)}
+    </div>` : nothing}
+    <div class="pair">
+      <section class="card"><h2>Orders per second</h2><div class="chart" id="chart-rate"></div>${got.history.length < 2 ? empty("Collecting…") : nothing}</section>
+      <section class="card"><h2>Lateness and close time, p99 of the last minute</h2><div class="chart" id="chart-time"></div>${got.history.length < 2 ? empty("Collecting…") : nothing}</section>
+    </div>
+    <section class="card">
+      <div class="tabs" role="group" aria-label="state">${STATES.map((one) => html`<button type="button" aria-pressed=${String(one === shownState)}
+        @click=${() => { location.hash = `#/q/${key}/s/${one}`; }}>${one} <small>${whole(f[one])}</small></button>`)}</div>
+      ${ordersTable(key, got, shownState)}
+    </section>`;
+}
+
+// Charts are drawn beside the templates: one per holder, and new points are put into it.
+const charts = new Map();
+
+function chart(id, key, unit, history, series) {
+  const holder = element(id);
+  if (!holder || history.length < 2) return;
+  const theme = getComputedStyle(document.documentElement);
+  const colour = (name) => theme.getPropertyValue(`--${name}`).trim();
+  const data = [history.map((point) => point[0]), ...series.map(([, , at]) => history.map((point) => point[at]))];
+  const look = `${key} ${colour("ground")}`;
+  let one = charts.get(id);
+  if (one && (one.holder !== holder || one.look !== look)) { one.plot.destroy(); one = null; }
+  const last = (plot) => { if (plot.cursor.idx === null || plot.cursor.idx === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false); };
+  if (!one) {
+    const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif" };
+    const value = (_plot, given) => (given === null || given === undefined ? "–" : unit === "ms" ? span(given) : `${rate(given)}/s`);
+    one = { holder, look, plot: new uPlot({
+      width: holder.clientWidth, height: 190, cursor: { y: false, points: { size: 6 } }, hooks: { setCursor: [last] },
+      axes: [{ ...axis, space: 80, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600], values: (_plot, splits) => splits.map((at) => clock(at * 1000)), label: "UTC", labelSize: 18, size: 34 },
+        { ...axis, label: unit, labelSize: 18, size: 52, values: (_plot, splits) => splits.map((at) => scale.format(at)) }],
+      series: [{ label: "at", value: (_plot, at) => (at === null || at === undefined ? "–" : clock(at * 1000)) },
+        ...series.map(([label, name]) => ({ label, stroke: colour(name), width: 2, points: { show: false }, value }))],
+      scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    }, data, holder) };
+    charts.set(id, one);
+  } else {
+    if (holder.clientWidth && one.plot.width !== holder.clientWidth) one.plot.setSize({ width: holder.clientWidth, height: 190 });
+    one.plot.setData(data);
+  }
+  last(one.plot);
+}
+
+function drawCharts(key, got) {
+  chart("chart-rate", key, "orders/s", got.history, [["due", "warn", 1], ["claimed", "blue", 2], ["closed", "accent", 3]]);
+  chart("chart-time", key, "ms", got.history, [["late", "warn", 4], ["claim to close", "accent", 5]]);
+}
+
+// --- an order, and the search -----------------------------------------------------------------
+
+const TIMES = ["deadline", "finished_at", "finished_deadline", "retry_at", "keep_end"];
 
 function orderView(key, got) {
   const told = (name, value) => {
     if (value === null) return "–";
-    if (["deadline", "finished_at", "finished_deadline", "retry_at", "created_at"].includes(name) && value > 1e11) return `${time(value)} (${value})`;
-    return value === "" ? "(empty)" : value;
+    if (TIMES.includes(name)) return value > 1e11 ? when(value, got.now, 27) : "–";
+    if (name === "lease_ms") return value === -2 ? "nobody holds it" : span(value);
+    return value === "" ? "(empty)" : String(value);
   };
-  return [
-    make("a", { class: "back", href: `#/q/${key}` }, "← the queue"), make("h1", {}, got.id), search(key, ""),
-    make("div", { class: "card" }, make("dl", {}, got.fields.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, told(name, value))]))),
-  ];
+  const id = { queue: key, order: got.key };
+  const owner = got.fields.find(([name]) => name === "owner")?.[1];
+  return html`
+    <a class="back" href="#/q/${key}">← ${got.queue}</a><h1>${got.id} ${badge(got.state)}</h1>
+    ${state.operate ? html`<div class="actions">
+      ${got.state === "dead" || got.state === "retrying" ? button("Requeue", { act: "requeue", ...id }, `Offer order ${got.id} of ${got.queue} again?`) : nothing}
+      ${got.held ? button("Break", { act: "break", ...id, ...(owner === null ? {} : { owner }) }, `End the lease of ${owner ?? "nobody"} on order ${got.id}? Whatever its owner still sends is refused.`) : nothing}
+    </div>` : nothing}
+    <section class="card"><dl>${got.fields.map(([name, value]) => html`<dt>${name}</dt><dd>${told(name, value)}</dd>`)}</dl></section>`;
 }
 
-// --- turning pages ------------------------------------------------------------------------------
+function findView(text, got) {
+  const rows = got.found.map((one) => ({ key: `${one.queue} ${one.order}`, cells: [
+    html`<a href="#/q/${one.queue}/o/${one.order}">${one.id}</a>`, html`<a href="#/q/${one.queue}">${one.name}</a>`, { value: badge(one.state) }, one.status || "–",
+    one.deadline > 0 ? when(one.deadline, got.now) : "–", one.error] }));
+  const heads = [{ label: "id" }, { label: "queue", class: "left wrap" }, { label: "state" }, { label: "status" }, { label: "deadline" }, { label: "error", class: "left wrap" }];
+  return html`<a class="back" href="#/">← all queues</a><h1>Orders with the id ${text}</h1>
+    <section class="card">${rows.length ? table(heads, rows, "orders found") : empty("No queue that was asked has it.")}
+    <p class="faint">Asked ${whole(got.asked)} of ${whole(got.known)} queues.${got.unread ? ` ${whole(got.unread)} could not say.` : ""}${state.walked ? "" : " Still looking for queues."}</p></section>`;
+}
 
-async function render() {
+// --- turning pages ----------------------------------------------------------------------------
+
+function tell() {
+  const line = element("connection");
+  const wrong = silentSince !== null ? `this page has no answer from console.sh for ${Math.round((Date.now() - silentSince) / 1000)} s` : state?.status;
+  line.className = wrong ? "lost" : "live";
+  main.classList.toggle("old", silentSince !== null || Boolean(state?.old));
+  line.textContent = wrong || `${state.read === state.known ? whole(state.known) : `${whole(state.read)} of ${whole(state.known)}`} ${state.known === 1 ? "queue" : "queues"}`
+    + `, read at ${state.read_at ? `${clock(state.read_at * 1000)} UTC` : "–"}`;
+  if (state) {
+    element("server").title = element("server").textContent = [state.server + (state.db ? `, database ${state.db}` : ""), state.nodes > 1 ? `${state.nodes} nodes` : null,
+      state.replica_of ? `a replica of ${state.replica_of}` : null].filter(Boolean).join(" · ");
+    element("mode").hidden = false;
+    element("mode").textContent = state.operate ? "may operate" : "read-only";
+    element("mode").classList.toggle("operate", state.operate);
+  }
+  document.title = state && state.totals.dead ? `(${whole(state.totals.dead)} dead) orderwheel` : "orderwheel";
+  if (Date.now() > noticeUntil) element("notice").hidden = true;
+}
+
+const routes = (path) => (path[0] === "find" ? [`api/find?id=${encodeURIComponent(decode(path[1] || ""))}`, (got) => findView(decode(path[1]), got)]
+  : path[0] === "q" && path[2] === "o" ? [`api/order/${path[1]}/${path[3]}`, (got) => orderView(path[1], got)]
+    : path[0] === "q" ? [`api/queue/${path[1]}?state=${path[2] === "s" ? path[3] : "dead"}`, (got) => queueView(path[1], path[2] === "s" ? path[3] : "dead", got)]
+      : [null, overview]);
+
+async function refresh() {
   const mine = ++turn;
-  const path = location.hash.slice(2).split("/");
-  let parts;
+  const hash = location.hash;
+  const path = hash.slice(2).split("/");
+  let [address, draw] = [null, overview];
+  let [got, error, at] = [null, null, Date.now()];
   try {
-    const state = await get("api/queues");
-    operate = state.operate;
+    [address, draw] = routes(path);
+    const all = await get(`api/queues?${new URLSearchParams(address ? { limit: "0" } : { match: asked.match, sort: asked.sort, limit: String(asked.limit) })}`);
     if (mine !== turn) return;
-    tell(state);
-    if (path[0] === "q" && path[2] === "o") parts = orderView(path[1], await get(`api/order/${path[1]}/${path[3]}`));
-    else if (path[0] === "q") parts = queueView(path[1], path[3] || "dead", await get(`api/queue/${path[1]}?state=${path[3] || "dead"}`));
-    else parts = overview(state);
-  } catch (error) {
-    parts = [make("a", { class: "back", href: path[0] === "q" && path[2] === "o" ? `#/q/${path[1]}` : "#/" }, "← back"), make("p", { class: "empty" }, error.message)];
+    state = all;
+    silentSince = null;
+    // A search over all queues is not repeated at each look.
+    const fresh = path[0] === "find" && view.hash === hash && view.got && Date.now() - view.at < 10000;
+    if (address) got = fresh ? view.got : await get(address);
+    if (fresh) at = view.at;
+  } catch (failed) {
+    if (mine !== turn) return;
+    error = failed;
+    if (failed.silent && silentSince === null) silentSince = Date.now();
   }
   if (mine !== turn) return;
-  // Nobody loses what is being typed or asked.
-  const typing = document.activeElement instanceof HTMLInputElement && document.activeElement.value !== "";
-  if (typing || document.getElementById("ask").open) return;
-  const focused = document.activeElement && main.contains(document.activeElement) ? [...main.querySelectorAll("a, button, input")].indexOf(document.activeElement) : -1;
-  const scroll = window.scrollY;
-  charts.forEach((one) => one.destroy());
-  charts = [];
-  main.replaceChildren(...parts.filter(Boolean));
-  if (focused >= 0) main.querySelectorAll("a, button, input")[focused]?.focus({ preventScroll: true });
-  window.scrollTo(0, scroll);
+  if (error === null) view = { hash, got, error, at };
+  else view = { hash, got: view.hash === hash ? view.got : null, error, kept: view.hash === hash && (view.got || (!address && view.kept !== false)) };
+  tell();
+  const back = html`<a class="back" href=${path[0] === "q" && path[2] === "o" ? `#/q/${path[1]}` : "#/"}>← back</a>`;
+  // What was known stays; what is wrong stands above it.
+  const told = (silentSince !== null && view.kept) || (error?.status === 503 && state?.problem);
+  const wrong = error === null || told ? nothing : html`<p class="banner lost">${error.message}</p>`;
+  const said = state?.problem && silentSince === null ? html`<p class="banner lost">${state.problem}${state.old && state.read_at
+    ? html` <small>The figures below are of ${iso(state.read_at * 1000).slice(0, 19)} UTC.</small>` : nothing}</p>` : nothing;
+  render(html`${said}${error !== null && !view.kept ? back : nothing}${wrong}${state !== null && (error === null || view.kept) ? draw(view.got) : nothing}`, main);
+  if (path[0] === "q" && path[2] !== "o" && view.got) drawCharts(path[1], view.got);
   document.body.dataset.ready = String(turn);
 }
 
-function theme() {
+element("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
   localStorage.setItem("theme", root.dataset.theme);
-  render();
-}
-
-const kept = localStorage.getItem("theme");
-if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
-document.getElementById("theme").addEventListener("click", theme);
-window.addEventListener("hashchange", () => { render(); main.focus(); });
-setInterval(() => { if (!document.hidden) render(); }, EVERY_MS);
-render();
+  refresh();
+});
+element("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (element("id").value) location.hash = `#/find/${encode(element("id").value)}`;
+});
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
+  event.preventDefault();
+  element("id").focus();
+});
+addEventListener("hashchange", () => { refresh(); scrollTo(0, 0); main.focus({ preventScroll: true }); });
+addEventListener("resize", () => { if (location.hash.startsWith("#/q/") && view.got?.history) drawCharts(location.hash.split("/")[2], view.got); });
+// The page asks as often as the console looks; sooner while orders are searched for.
+(async function again() {
+  for (;;) {
+    if (!document.hidden) await refresh();
+    await new Promise((resolve) => { setTimeout(resolve, view.got?.whole === false ? 500 : state?.every_ms ?? 2000); });
+  }
+})();
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

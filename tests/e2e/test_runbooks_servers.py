@@ -1,10 +1,8 @@
 """docs/runbooks.md, where servers come and go: failovers, a restored backup, an upgrade."""
 
-import os
 import re
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -233,11 +231,9 @@ def test_restore_from_a_backup(serve):
     assert stat(old, "overdue") == 0
 
 
-def test_upgrade_from_the_first_release(serve):
-    before = os.environ.get("ORDERWHEEL_OLD_MODULE")
-    if not before:
-        pytest.skip("ORDERWHEEL_OLD_MODULE names no build of an older release")
-    primary = serve("repl-diskless-sync-delay 0", port=True, module=Path(before))
+@pytest.mark.timeout(1800)
+def test_upgrade_from_the_first_release(serve, old_module):
+    primary = serve("repl-diskless-sync-delay 0", port=True, module=old_module)
     schedule(primary, "1", "2", ms=LONG)
     fence = primary.run("ORDER.LOCK", "orders", "2", "pay", "PX", LONG)[1]
     replica = serve("repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {primary.port}", port=True)
@@ -253,7 +249,7 @@ def test_upgrade_from_the_first_release(serve):
     # The old primary is a replica now. With the new file it follows, and nothing is refused.
     primary.stop()
     configuration = primary.folder / "redis.conf"
-    configuration.write_text(configuration.read_text().replace(before, str(MODULE))
+    configuration.write_text(configuration.read_text().replace(str(old_module), str(MODULE))
                              + f"replicaof 127.0.0.1 {replica.port}\n")
     primary.start()
     until(lambda: "master_link_status:up" in typed(see, replica, primary), 30, "in sync")
@@ -284,15 +280,13 @@ def test_a_planned_failover_of_the_same_release(serve):
     assert state(replica, "1") == "scheduled"
 
 
-def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path):
-    before = os.environ.get("ORDERWHEEL_OLD_MODULE")
-    if not before:
-        pytest.skip("ORDERWHEEL_OLD_MODULE names no build of an older release")
+@pytest.mark.timeout(1800)
+def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path, old_module):
     primary = serve("repl-diskless-sync-delay 0", "appendonly no", port=True)
     schedule(primary, "1", ms=LONG)
     primary.run("ORDER.CONFIG", "orders", "SET", "claims-per-s-max", 5)
     # As a replica: it ends when it is sent a full copy, and says why. The primary goes on.
-    replica = Server(tmp_path / "older", f"replicaof 127.0.0.1 {primary.port}", port=True, module=Path(before))
+    replica = Server(tmp_path / "older", f"replicaof 127.0.0.1 {primary.port}", port=True, module=old_module)
     replica.ended = True
     try:
         replica.start()
@@ -307,12 +301,12 @@ def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path):
     primary.run("SAVE")
     primary.stop()
     configuration = primary.folder / "redis.conf"
-    configuration.write_text(configuration.read_text().replace(str(MODULE), before))
+    configuration.write_text(configuration.read_text().replace(str(MODULE), str(old_module)))
     with pytest.raises(AssertionError, match="of a newer version"):
         primary.start()
     primary.ended = True
     # Back to the new one: it is all there.
-    configuration.write_text(configuration.read_text().replace(before, str(MODULE)))
+    configuration.write_text(configuration.read_text().replace(str(old_module), str(MODULE)))
     primary.start()
     assert state(primary, "1") == "scheduled"
 

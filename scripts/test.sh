@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
-# test.sh
+# test.sh [--all-servers]
 #
 # Everything CI runs, in this order: formatting, lints, code docs, the release build, the
-# tests of the pure core, the tests of the module in a real server, the demo,
-# and the tests end to end with real clients (PHP, Go, Python, JavaScript, bash, Lua). Stops
-# at the first failure. The last line counts the single tests of all runners.
+# tests of the pure core, the tests of the module in the machine's redis-server, in the
+# newest Redis and in the newest Valkey that scripts/servers.sh gets, the demo, and the
+# tests end to end with real clients (PHP, Go, Python, JavaScript, bash, Lua). Stops at the
+# first failure. The last line counts the single tests of all runners.
+#
+# With --all-servers the module is tested in every server of scripts/servers.sh, and so
+# are clusters, sentinels, clocks and refused writes. That takes an hour on two cores.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 export ORDERWHEEL_MODULE=$module
+
+# The servers beside the machine's own, and which tests end to end run there too.
+servers=(redis-8.2 valkey-9)
+declare -A further=([valkey-9]="test_cluster.py")
+case ${1:-} in
+  '') ;;
+  --all-servers)
+    servers=(redis-8.0 redis-8.2 redis-sid valkey-8.0 valkey-8.1 valkey-9 valkey-sid)
+    for name in "${servers[@]}"; do
+      further[$name]="test_clock_lies.py test_cluster.py test_refused_writes.py test_runbooks_servers.py"
+    done
+    ;;
+  *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
+esac
 
 passed=0
 failed=0
@@ -48,6 +66,29 @@ single() {
   passed=$((passed + 1))
 }
 
+# The server tests in a server of scripts/servers.sh, but for what it can not do.
+elsewhere() {
+  local name=$1 program=$target/servers/$1/server left_out=() server test reason
+  heading "the module in $name"
+  if ! [ -x "$program" ]; then
+    say "skipped: $name could not be had"
+    return 0
+  fi
+  while IFS=$'\t' read -r server test reason; do
+    [ "$server" = "$name" ] || continue
+    say "left out: $test: $reason"
+    left_out+=("--skip=$test")
+  done <tests/server/limits.tsv
+  REDIS_SERVER=$program counted cargo test --quiet --test server -- --exact "${left_out[@]}"
+  local files=()
+  for test in ${further[$name]:-}; do files+=("tests/e2e/$test"); done
+  [ ${#files[@]} -eq 0 ] || REDIS_SERVER=$program counted end_to_end "${files[@]}"
+}
+
+end_to_end() {
+  "$target/venv/bin/python" -m pytest -c tests/e2e/pytest.ini --numprocesses 2 --dist loadfile "$@"
+}
+
 heading "what the tests need"
 "$root/scripts/setup.sh" --tests
 
@@ -70,6 +111,10 @@ counted cargo test --quiet --lib
 heading "the module in a server"
 counted cargo test --quiet --test '*'
 
+heading "other servers"
+scripts/servers.sh "$target/servers" "${servers[@]}" || say "not every server could be had: see above"
+for name in "${servers[@]}"; do elsewhere "$name"; done
+
 heading "fuzzers, a short run"
 counted scripts/fuzz.sh --smoke
 
@@ -80,4 +125,4 @@ heading "demo"
 single scripts/demo.sh
 
 heading "end to end"
-counted "$target/venv/bin/python" -m pytest -c tests/e2e/pytest.ini --numprocesses 2 --dist loadfile tests/e2e
+counted end_to_end tests/e2e

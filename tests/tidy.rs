@@ -344,3 +344,36 @@ fn a_storey_of_the_shell_knows_only_itself_and_those_below() {
     }
     assert!(looked_at > 100, "{looked_at}");
 }
+
+#[test]
+fn what_is_left_out_on_a_server_is_a_test_and_has_a_reason() {
+    let table = fs::read_to_string("tests/server/limits.tsv").expect("it can be read");
+    let servers = fs::read_to_string("scripts/servers.sh").expect("it can be read");
+    let mut rows = 0;
+    for row in table.lines().filter(|row| !row.starts_with('#')) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let [server, test, reason] = columns[..] else {
+            panic!("three columns: {row}");
+        };
+        assert!(
+            servers.contains(&format!("\n#   {server} ")),
+            "{server} is no server of servers.sh"
+        );
+        assert!(reason.len() > 20, "{row}: why?");
+        let (place, name) = test.rsplit_once("::").expect("a module and a test");
+        let place = place.replace("::", "/");
+        let file = [
+            format!("tests/server/{place}.rs"),
+            format!("tests/server/{place}/mod.rs"),
+        ]
+        .into_iter()
+        .find_map(|file| fs::read_to_string(file).ok())
+        .unwrap_or_else(|| panic!("{test}: no such module"));
+        assert!(
+            file.contains(&format!("fn {name}()")),
+            "{test}: no such test"
+        );
+        rows += 1;
+    }
+    assert!(rows > 0, "the table is read");
+}

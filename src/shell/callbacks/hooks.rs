@@ -90,8 +90,7 @@ unsafe extern "C" fn on_key_event(
         // SAFETY: lent for this callback.
         let key = unsafe { Name::new(key) }.bytes();
         if let Some(name) = Text::new(key) {
-            let db = ctx.db();
-            value::with_queue(ctx, name.name(), Mode::Quiet, |queue| {
+            value::with_queue_in(ctx, name.name(), Mode::Quiet, |db, queue| {
                 timer::register(db, key, queue, &clock::now());
             });
         }

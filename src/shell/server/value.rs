@@ -90,9 +90,22 @@ pub(crate) fn with_queue<R>(
     mode: Mode,
     body: impl FnOnce(&mut Queue) -> R,
 ) -> Option<R> {
+    with_queue_in(ctx, name, mode, |_, queue| body(queue))
+}
+
+/// As [`with_queue`], and tells `body` the database. It is asked of the key: in an event
+/// of MOVE or COPY in MULTI, Valkey 9 gives a context that looks into the event's database
+/// and names the client's.
+pub(crate) fn with_queue_in<R>(
+    ctx: Ctx,
+    name: Name<'_>,
+    mode: Mode,
+    body: impl FnOnce(i32, &mut Queue) -> R,
+) -> Option<R> {
     let mut key = Key::open(ctx, name, mode);
+    let db = key.db().unwrap_or_else(|| ctx.db());
     match look(&mut key) {
-        Found::Queue(queue) => Some(body(&mut Watch::of(queue))),
+        Found::Queue(queue) => Some(body(db, &mut Watch::of(queue))),
         Found::Missing | Found::Other => None,
     }
 }

@@ -110,6 +110,85 @@ fn orders_go_with_a_renamed_moved_or_swapped_key_and_waiters_stay_with_the_name(
     }
 }
 
+/// Commands after which an order falls due, and the databases and keys of its events.
+type Crossing = (&'static [&'static str], &'static [(u32, &'static str)]);
+
+/// Those that bring a queue into another database, and some that do not.
+const CROSSINGS: [Crossing; 6] = [
+    (&["SELECT 2", "MAKE q"], &[(2, "q")]),
+    (&["SELECT 2", "MAKE q", "RENAME q r"], &[(2, "r")]),
+    (&["MAKE q", "COPY q q DB 2"], &[(0, "q"), (2, "q")]),
+    (
+        &["SELECT 3", "MAKE q", "COPY q z DB 2"],
+        &[(2, "z"), (3, "q")],
+    ),
+    (&["SELECT 3", "MAKE q", "MOVE q 4"], &[(4, "q")]),
+    (&["SELECT 3", "MAKE q", "SWAPDB 3 4"], &[(4, "q")]),
+];
+
+#[test]
+fn a_queue_falls_due_in_the_database_it_came_to_also_in_multi_and_scripts() {
+    let server = Options::new().events("KEd").start();
+    for way in ["plain", "MULTI", "EVAL"] {
+        for (commands, places) in CROSSINGS {
+            let mut c = server.client();
+            cmd!(c, "FLUSHALL").ok();
+            let mut listener = server.client();
+            listener.psubscribe(&["__keyevent@*__:order.expired"]);
+            let commands: Vec<String> = commands
+                .iter()
+                .map(|words| words.replace("MAKE q", "ORDER.SCHEDULE q 1 PX 300"))
+                .collect();
+            let words = |command: &str| -> Vec<Vec<u8>> {
+                command
+                    .split(' ')
+                    .map(|word| word.as_bytes().to_vec())
+                    .collect()
+            };
+            let mut batch: Vec<Vec<Vec<u8>>> = commands.iter().map(|c| words(c)).collect();
+            if way == "MULTI" {
+                batch.insert(0, words("MULTI"));
+                batch.push(words("EXEC"));
+            }
+            if way == "EVAL" {
+                let calls = commands
+                    .iter()
+                    .map(|c| format!("redis.call('{}');", c.replace(' ', "','")));
+                batch = vec![argv!["EVAL", calls.collect::<String>(), "0"]];
+            }
+            for reply in c.pipeline(&batch) {
+                assert!(!reply.is_error(), "{way} {commands:?}: {reply:?}");
+            }
+            let mut heard = Vec::new();
+            wait_until(SOON, &format!("{way} {commands:?}"), || {
+                heard.extend(listener.messages(QUIET));
+                heard.len() >= places.len()
+            });
+            let mut heard: Vec<_> = heard
+                .iter()
+                .map(|m| {
+                    (
+                        m.channel.clone(),
+                        String::from_utf8_lossy(&m.payload).into_owned(),
+                    )
+                })
+                .collect();
+            heard.sort();
+            let expected: Vec<_> = places
+                .iter()
+                .map(|(db, key)| {
+                    (
+                        format!("__keyevent@{db}__:order.expired"),
+                        format!("{key}:1"),
+                    )
+                })
+                .collect();
+            assert_eq!(heard, expected, "{way} {commands:?}");
+        }
+    }
+    expect_healthy(&server);
+}
+
 #[test]
 fn what_is_flushed_never_fires_and_its_waiters_wait_on() {
     let ways: [&[&str]; 8] = [

@@ -2,7 +2,8 @@
 //!
 //! The server sees its clock through a small library that is built here and loaded
 //! before the others; it adds a number from a file to the wall clock, or has it stand
-//! still, and leaves the monotonic clock alone.
+//! still, and leaves the monotonic clock alone. Valkey from 8.1 on opens its modules in
+//! a way that passes such a library by (`RTLD_DEEPBIND`), so it opens them too.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,7 @@ use super::Options;
 /// The library's text.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,6 +66,12 @@ time_t time(time_t *out) {
     if (out) *out = now;
     return now;
 }
+
+void *dlopen(const char *path, int flags) {
+    static void *(*next)(const char *, int);
+    if (!next) next = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    return next(path, flags & ~RTLD_DEEPBIND);
+}
 "#;
 
 /// A clock that can be set.
@@ -85,7 +93,9 @@ impl Clock {
         fs::write(dir.join("clock.c"), SHIM).expect("a file can be written");
         let status = Command::new("cc")
             .current_dir(&dir)
-            .args(["-O1", "-shared", "-fPIC", "-o", "clock.so", "clock.c"])
+            .args([
+                "-O1", "-shared", "-fPIC", "-o", "clock.so", "clock.c", "-ldl",
+            ])
             .status()
             .expect("cc can be started: Rust needs a C compiler too");
         assert!(status.success(), "cc: {status}");

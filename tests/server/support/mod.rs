@@ -3,6 +3,7 @@
 //! Rules: every wait has a limit; nothing sleeps where it can poll; time is
 //! asserted exactly on the "not before" side and generously on the other.
 
+mod built;
 mod client;
 mod clock;
 #[path = "../../support/states.rs"]
@@ -14,12 +15,13 @@ pub(crate) mod wire;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+pub(crate) use built::{library, module_path};
 pub(crate) use client::{Arg, Client, Message, REPLY_LIMIT, Value, args, argv, cmd, encode};
 pub(crate) use clock::Clock;
 pub(crate) use reply::{
     Claimed, GET_FIELDS, LEASE_REPLY, LeaseReply, ORDER_REPLY, Order, OrderReply,
 };
-pub(crate) use server::{Options, Server, library, module_path, read_file};
+pub(crate) use server::{Options, Server, read_file};
 
 /// A limit for whatever should happen soon: long enough for a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::built::module_path;
 use super::client::Client;
 use super::{args, wait_for};
 
@@ -152,52 +153,6 @@ impl Options {
     }
 }
 
-/// The module to test: `ORDERWHEEL_MODULE`, else what the build left in the
-/// target directory this test lies in.
-pub(crate) fn module_path() -> PathBuf {
-    library("ORDERWHEEL_MODULE", "liborderwheel.so")
-}
-
-/// A built library: named by the environment, else found in the target
-/// directory of this test's own executable, release first.
-#[track_caller]
-pub(crate) fn library(variable: &str, file: &str) -> PathBuf {
-    if let Some(path) = env::var_os(variable) {
-        let path = PathBuf::from(path);
-        assert!(
-            path.is_file(),
-            "{variable} names {}, which is not there",
-            path.display()
-        );
-        return path;
-    }
-    let this = env::current_exe().expect("a process knows its executable");
-    // target/<profile>/deps/<this>
-    let profile = this
-        .ancestors()
-        .nth(2)
-        .expect("a test executable lies in target/<profile>/deps");
-    let target = profile
-        .parent()
-        .expect("a profile lies in a target directory");
-    let places = [
-        target.join("release"),
-        profile.to_path_buf(),
-        target.join("release/examples"),
-        profile.join("examples"),
-    ];
-    match places
-        .iter()
-        .map(|place| place.join(file))
-        .find(|path| path.is_file())
-    {
-        Some(path) => path,
-        None => panic!(
-            "{file} is in none of {places:?}: run scripts/test.sh, or cargo build --release first, or set {variable}"
-        ),
-    }
-}
-
 /// A running server.
 pub(crate) struct Server {
     /// How it was started.
@@ -291,12 +246,7 @@ impl Server {
         let config = self.dir.join("redis.conf");
         fs::write(&config, lines.join("\n") + "\n").expect("the configuration can be written");
 
-        let program = self
-            .options
-            .program
-            .clone()
-            .or_else(|| env::var_os("REDIS_SERVER").map(PathBuf::from))
-            .unwrap_or_else(|| "redis-server".into());
+        let program = self.program();
         let mut words: Vec<&std::ffi::OsStr> = self
             .options
             .through
@@ -351,6 +301,35 @@ impl Server {
         }
         self.kill();
         Err(format!("not ready within {START_LIMIT:?}: {last}"))
+    }
+
+    /// The program under test: `REDIS_SERVER`, else the machine's own.
+    fn program(&self) -> PathBuf {
+        self.options
+            .program
+            .clone()
+            .or_else(|| env::var_os("REDIS_SERVER").map(PathBuf::from))
+            .unwrap_or_else(|| "redis-server".into())
+    }
+
+    /// Whether a server of this program can have a TLS port: some know the setting and
+    /// were built without.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        let done = Command::new(self.program())
+            .args([
+                "--port",
+                "0",
+                "--tls-port",
+                "1",
+                "--tls-cert-file",
+                "/dev/null",
+            ])
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program can be started");
+        // It ends at once either way: this certificate is none.
+        String::from_utf8_lossy(&done.stdout).contains("No tls-key-file configured")
     }
 
     /// How the process ended, if it did.

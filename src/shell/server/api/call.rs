@@ -26,6 +26,10 @@ pub(crate) mod flag {
     use redis_module::raw;
     use std::ffi::c_int;
 
+    /// The command comes from a script or a function.
+    pub(in crate::shell) const SCRIPT: c_int = raw::REDISMODULE_CTX_FLAGS_LUA.cast_signed();
+    /// The command is one of a transaction.
+    pub(in crate::shell) const MULTI: c_int = raw::REDISMODULE_CTX_FLAGS_MULTI.cast_signed();
     /// This server is a primary.
     pub(in crate::shell) const MASTER: c_int = raw::REDISMODULE_CTX_FLAGS_MASTER.cast_signed();
     /// The command came over the replication link.

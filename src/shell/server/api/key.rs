@@ -66,6 +66,15 @@ impl Key {
             .is_none_or(|call| unsafe { call(self.raw) } == raw::REDISMODULE_KEYTYPE_EMPTY as c_int)
     }
 
+    /// The database it is in; `None` for a missing one.
+    pub(crate) fn db(&self) -> Option<i32> {
+        if self.raw.is_null() {
+            return None;
+        }
+        // SAFETY: the key is open.
+        api!(RedisModule_GetDbIdFromModuleKey).map(|call| unsafe { call(self.raw) })
+    }
+
     /// Deletes the key (opened for writing). Runs other code.
     pub(crate) fn delete(&mut self) {
         if let Some(call) = api!(RedisModule_DeleteKey) {

@@ -298,6 +298,23 @@ def test_a_newer_payload_is_refused_and_the_server_goes_on(serve):
 
 
 @BUILDS
+def test_release_0_1_0_passes_over_newer_effects_at_the_end_of_an_aof(serve, old_module):
+    """Why the page wants a backup: it starts, without what the new one has written. This release would not."""
+    server = serve("appendonly yes", module=old_module)
+    configuration = server.folder / "redis.conf"
+    before = configuration.read_text()
+    server.run("ORDER.SCHEDULE", "orders", "older", "PX", 600_000)
+    for text, order in ((before.replace(str(old_module), str(MODULE)), "newer"), (before, None)):
+        server.stop()
+        configuration.write_text(text)
+        server.start()
+        if order:
+            server.run("ORDER.SCHEDULE", "orders", order, "PX", 600_000)
+    assert server.run("ORDER.GET", "orders", "older") and server.run("ORDER.GET", "orders", "newer") is None
+    assert "ORDER.APPLY was refused" in server.log.read_text()
+
+
+@BUILDS
 def test_there_is_no_way_back(serve, old_module):
     """Why the page wants a backup: the old release does not start on what the new one has saved."""
     server = small(serve, "appendonly yes")

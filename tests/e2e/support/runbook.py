@@ -70,8 +70,8 @@ def work(server, count=10, queue="orders"):
     return closed
 
 
-def replica_of(serve, primary):
-    """A replica that is in sync."""
-    replica = serve("repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {primary.port}", port=True)
+def replica_of(serve, primary, *more):
+    """A replica that is in sync; `more` are lines of its configuration."""
+    replica = serve("repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {primary.port}", *more, port=True)
     until(lambda: "master_link_status:up" in replica.cli("INFO", "replication"), 30, "the replica is in sync")
     return replica

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from .wait import until
 
@@ -62,7 +64,8 @@ class Server:
     def answers(self):
         """Whether it answers PING with PONG."""
         try:
-            with self.client(socket_timeout=2) as client:
+            # Not again by itself: it would wait for seconds.
+            with self.client(socket_timeout=2, retry=Retry(NoBackoff(), 0)) as client:
                 return client.ping()
         except redis.RedisError:
             return False

@@ -32,8 +32,8 @@ impl World {
             self.compare_requeue(&Requeue::Ids(ids));
             return;
         }
-        let states = [State::Dead, State::Dead, State::Retrying, State::Finished];
-        let state = self.dice.pick(&states);
+        let choice = [State::Dead, State::Dead, State::Retrying, State::Finished];
+        let state = self.dice.pick(&choice);
         let status = self.dice.chance(200).then(|| self.status());
         let pattern: Option<&[u8]> = self.dice.chance(100).then_some(b"*1*");
         self.compare_requeue(&Requeue::Next(Purge {

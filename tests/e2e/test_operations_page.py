@@ -67,14 +67,18 @@ class Shop:
 
     def asks(self, question):
         """What the answer to a question prints, by line."""
-        shell = f"redis-cli() {{ command redis-cli -s {self.server.socket} \"$@\"; }}\n{self.blocks[0]}"
-        # xargs starts the program, not the function.
-        program = "xargs -r -n 1000 redis-cli"
-        block = self.blocks[question].replace(program, f"{program} -s {self.server.socket}")
-        done = subprocess.run(["bash", "-c", shell + block], capture_output=True, text=True, timeout=60, check=False)
-        assert not done.stderr, (block, done.stderr)
+        done = self.types(question)
+        assert not done.stderr, (question, done.stderr)
         assert not re.search(r"^\(error\)|^ERR", done.stdout, re.M), done.stdout
         return done.stdout.splitlines()
+
+    def types(self, question):
+        """Types the first block, with this server in its first line, and the answer to a question. Nothing else is
+        changed: whatever does not go through that line asks another server."""
+        first, rest = self.blocks[0].split("\n", 1)
+        assert "-p 6379" in first and "redis-cli -p" not in rest + self.blocks[question]
+        shell = "\n".join((first.replace("-p 6379", f"-s {self.server.socket}"), rest, self.blocks[question]))
+        return subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60, check=False)
 
     def figures(self, question):
         """The same as name and number, of lines such as `orderwheel_overdue:12`."""
@@ -86,7 +90,7 @@ class Shop:
         found = {}
         for line in self.asks(question):
             queue, *fields = re.split(r" (?=[a-z_-]+=)", line)
-            found[queue] = dict(field.split("=", 1) for field in fields)
+            found[queue[1:-1]] = dict(field.split("=", 1) for field in fields)
         return found
 
 
@@ -189,7 +193,7 @@ def test_why_claim_gives_nothing(shop):
     for name, shown in queues.items():
         assert fields <= set(shown), (name, fields - set(shown))
     paused, full, retrying = (queues[f"shop:{name}"] for name in ("paused", "full", "retrying"))
-    assert int(paused["paused_ms"]) > 0 and paused["pause_reason"] == "migration by anna"
+    assert int(paused["paused_ms"]) > 0 and paused["pause_reason"] == '"migration by anna"'
     assert full["live_claims"] == full["max-leased"] == "2"
     assert (retrying["expired"], retrying["retrying"]) == ("0", "4")
     claim(shop.server, 4, queue="shop:braked")
@@ -205,9 +209,42 @@ def test_slowing_closers_down_and_replaying_the_dead(shop):
         assert shop.asks(7) == ["OK"]
         assert stat(server, "claims-per-s-max") == limit
     assert dead_by_status(server) == {"unpaid": 800, "authorised": 400}
-    assert sum(int(line) for line in shop.asks(8)[::2]) == 800
+    assert [line.split() for line in shop.asks(8)] == [["800", "1", "0"]]
     assert dead_by_status(server) == {"authorised": 400}
     assert not shop.asks(8), "there is nothing left to do"
+
+
+HOSTILE = ("<script>", "nul\x00 \x1b[31m", "two\nlines\tand tabs", 'O"Reilly\\n', "订单🦀", "\u202eleft", "-n", "$(id)", "*", "' '")
+
+
+def test_texts_of_any_bytes_take_nothing_away_from_an_answer(serve):
+    """A reason with a line end, an id in Chinese: each queue still has all its figures, each order is moved."""
+    server, wrong = serve(), HOSTILE[1] + HOSTILE[2] + HOSTILE[4]
+    shop = Shop(server)
+    for queue in HOSTILE:
+        schedule(server, "1", queue=queue)
+        server.run("ORDER.PAUSE", queue, "REASON", wrong)
+    schedule(server, *HOSTILE)
+    for order, fence, *_ in claim(server, 100, owner=wrong):
+        server.run("ORDER.NACK", "orders", order, fence, "DEAD", "ERROR", wrong)
+    for question in (2, 6, 9):
+        lines = shop.asks(question)
+        names = re.search(r"each '(.*)'", shop.blocks[question])[1].split("|")
+        assert len(lines) == len(HOSTILE) + 1, lines
+        assert all(f" {name}=" in line for line in lines for name in names), lines
+    assert [line.split()[0] for line in shop.asks(3)] == [str(len(HOSTILE))]
+    assert [line.split() for line in shop.asks(8)] == [[str(len(HOSTILE)), "1", "0"]]
+    assert stat(server, "dead") == 0
+
+
+def test_who_may_not_ask_is_told_so(serve):
+    """No answer looks like "there is nothing" to somebody who has forgotten the password."""
+    server = serve()
+    shop = Shop(server)
+    server.run("CONFIG", "SET", "requirepass", "secret")
+    for question in range(1, 11):
+        done = shop.types(question)
+        assert "NOAUTH" in done.stderr, (question, done.stdout, done.stderr)
 
 
 def dead_by_status(server):

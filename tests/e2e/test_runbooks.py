@@ -21,13 +21,25 @@ def test_ten_seconds_show_each_queue_and_what_is_wrong(server):
     schedule(server, "1", ms=LONG, queue="fine")
     claim(server)
     said = typed(blocks(PAGE, "sh", "Ten seconds")[0], server)
-    mine = next(line for line in said.splitlines() if line.startswith("orders "))
+    mine = next(line for line in said.splitlines() if line.startswith('"orders" '))
     for word in ("overdue=2", "expired=1", "live_claims=1", "retrying=0", "dead=0", "claim_waiters=0", "paused_ms=-2",
                  "claim_limit_wait_ms=0", "oldest_overdue_ms="):
         assert f" {word}" in mine, (word, mine)
-    assert any(line.startswith("fine ") for line in said.splitlines())
+    assert any(line.startswith('"fine" ') for line in said.splitlines())
     for field in ("overdue:2", "evicting_policy:0", "panics_total:0", "clock_steps_total:"):
         assert f"orderwheel_{field}" in said
+
+
+def test_queues_of_any_name_are_seen_and_paused(server):
+    names = ["two\nlines", "-n", "$(id) *", 'O"Reilly\\n', "订单", "nul\x00", ""]
+    for name in names:
+        schedule(server, "1", queue=name)
+        server.run("ORDER.PAUSE", name, "REASON", "two\nlines \x00")
+    said = typed(blocks(PAGE, "sh", "Ten seconds")[0], server).splitlines()
+    assert sum(" overdue=1 " in line and " claim_limit_wait_ms=" in line for line in said) == len(names), said
+    typed(blocks(PAGE, "sh", "The database is slow or away")[1], server)
+    assert {stat(server, "pause_reason", name) for name in names} == {"database away"}
+    assert server.run("DBSIZE") == len(names), "and nothing else"
 
 
 def test_every_symptom_of_the_first_table_leads_to_a_section(root):
@@ -43,9 +55,9 @@ def test_nothing_is_handed_out(server):
     heading = "Nothing is handed out"
     resume, places, brake = lines(heading, 1)
     for cause, shows, mend in (
-        (["ORDER.PAUSE", "orders", "REASON", "lunch"], r"paused_ms\s+-1\npause_reason\s+lunch", resume),
-        (["ORDER.CONFIG", "orders", "SET", "max-leased", "1"], r"live_claims\s+1", places),
-        (["ORDER.CONFIG", "orders", "SET", "claims-per-s-max", "1"], r"claim_limit_wait_ms\s+[1-9]", brake),
+        (["ORDER.PAUSE", "orders", "REASON", "lunch"], r'paused_ms"\s+-1\n"pause_reason"\s+"lunch"', resume),
+        (["ORDER.CONFIG", "orders", "SET", "max-leased", "1"], r'live_claims"\s+1', places),
+        (["ORDER.CONFIG", "orders", "SET", "claims-per-s-max", "1"], r'claim_limit_wait_ms"\s+[1-9]', brake),
     ):
         server.run("FLUSHALL")
         schedule(server, *map(str, range(5)))
@@ -56,7 +68,7 @@ def test_nothing_is_handed_out(server):
             server.run(*cause)
         assert claim(server) == []
         said = typed(blocks(PAGE, "sh", heading)[0], server)
-        assert re.search(shows, said) and re.search(r"expired\s+[45]", said), said
+        assert re.search(shows, said) and re.search(r'expired"\s+[45]', said), said
         typed(mend, server)
         assert claim(server, 10), cause
 
@@ -168,7 +180,7 @@ def test_backlog_after_an_outage(serve):
     time.sleep(0.4)
     server.start()
     see, limit, lift = blocks(PAGE, "sh", "Backlog after an outage")
-    assert re.search(rf"overdue\s+{orders}", typed(see, server))
+    assert re.search(rf'overdue"\s+{orders}', typed(see, server))
     typed(limit, server)
     began, got = time.monotonic(), []
     while time.monotonic() < began + 1:

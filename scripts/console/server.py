@@ -72,6 +72,8 @@ HEADERS = {
 }
 #: As much of a payload or result is shown.
 VALUE_MAX = 4096
+#: Seconds that a body may take.
+BODY_S = 5
 log = logging.getLogger("console")
 answer_json = functools.partial(web.json_response, dumps=functools.partial(json.dumps, allow_nan=False))
 
@@ -153,16 +155,17 @@ class Console:
             log.exception("%s %s failed", request.method, shown(request.path))
             response = web.Response(status=500, text="the console failed; its log says why")
         if request.method == "POST" and response.status >= 400 and response.status not in (409, 503):
-            log.warning("refused from %s: %s: %s", request.remote, await self._wanted(request), shown(response.text))
+            try:
+                wanted = await self._wanted(request)
+            except Exception as error:  # noqa: BLE001: as above; a body may be anything, also too deep to be read
+                wanted = f"a body that was not read: {type(error).__name__}"
+            log.warning("refused from %s: %s: %s", request.remote, wanted, shown(response.text))
         response.headers.update(HEADERS)
         return response
 
     async def _wanted(self, request):
         """What an operation asked for, in words for the log."""
-        try:
-            data = await request.read()
-        except (web.HTTPException, OSError):
-            return "a body that was not read"
+        data = await self._body(request)
         try:
             wanted = json.loads(data)
             return " ".join(
@@ -173,6 +176,11 @@ class Console:
             )
         except (web.HTTPException, ValueError, KeyError, TypeError, AttributeError):
             return shown(data[:300])
+
+    @staticmethod
+    async def _body(request):
+        """The body of a request. Whoever sends it in drops has so long for all of it."""
+        return await asyncio.wait_for(request.read(), BODY_S)
 
     async def _guarded(self, request, handler):
         # A name of another site that leads here is not ours.
@@ -210,7 +218,8 @@ class Console:
     async def static(self, request):
         name = request.match_info.get("name") or "index.html"
         path = Path(self.options.node) / "node_modules" / PACKAGES[name] if name in PACKAGES else STATIC / name
-        if "/" in name and name not in PACKAGES or path.suffix not in TYPES or not path.is_file():
+        # No file of ours has such a long name, and the system refuses to look for one.
+        if "/" in name and name not in PACKAGES or path.suffix not in TYPES or len(name) > 100 or not path.is_file():
             raise web.HTTPNotFound(text="no such page")
         return web.Response(body=path.read_bytes(), content_type=TYPES[path.suffix], charset="utf-8")
 
@@ -427,12 +436,14 @@ class Console:
         if not self.options.operate:
             raise web.HTTPForbidden(text="read-only: start it with --operate")
         try:
-            wanted = await request.json()
+            wanted = json.loads(await self._body(request))
             if not isinstance(wanted, dict) or not all(isinstance(one, str) for one in wanted.values()):
                 raise ValueError
             act, key = wanted["act"], decoded(wanted["queue"])
             order = decoded(wanted["order"]) if wanted.get("order") else None
-        except (ValueError, KeyError):
+        except asyncio.TimeoutError:
+            raise web.HTTPRequestTimeout(text="the body did not come") from None
+        except (ValueError, KeyError, RecursionError, web.RequestPayloadError):
             raise web.HTTPBadRequest(text="not understood") from None
         commands = {
             "requeue": ("ORDER.REQUEUE", key, "ID", order) if order else ("ORDER.REQUEUE", key),
@@ -500,6 +511,8 @@ def main():
     parser.add_argument("--help", action="help")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", stream=sys.stderr)
+    # What is no HTTP, or ends in the middle, is no fault of ours: anybody on this machine could fill the log with it.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
         # Before the address is said: a port that somebody else has is not ours to name.
         listener = socket.create_server(("127.0.0.1", options.listen))

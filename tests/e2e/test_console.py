@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -219,7 +220,7 @@ def test_every_answer_has_the_same_headers(server, console):
         303: (f"/?token={page.token}",),
         400: ("/api/queue/!!",),
         403: ("/", "GET", None, ""),
-        404: ("/server.py",),
+        404: (f"/{'x' * 3000}.js",),
         500: (f"/api/order/{key}/bGF0ZS0w",),
     }
     for status, words in asked.items():
@@ -381,6 +382,41 @@ def test_what_is_not_understood_is_refused_and_logged(server, console):
     assert all(
         re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} refused", line) and "\x1b" not in line for line in page.log
     ), page.log
+
+
+def test_a_body_of_any_kind_is_refused_in_one_line(server, console):
+    """Whoever sends it, with a token or without: the answer has the headers of all others, the log one line."""
+    page = console(server, "--operate")
+    own = {"X_Orderwheel_Console": "1"}
+    for body, headers, status in (
+        (b"[" * 60_000, own, 400),
+        (b"[" * 60_000, {"cookie": ""}, 403),
+        (b"{}", {**own, "Content_Type": "application/json; charset=none"}, 400),
+        (b"no gzip", {**own, "Content_Encoding": "gzip"}, 400),
+        (b"no gzip", {"cookie": "", "Content_Encoding": "gzip"}, 403),
+    ):
+        before = len(page.log)
+        got, answered, text = page.ask("/api/operate", "POST", body, **headers)
+        assert got == status and "Content-Security-Policy" in answered, (body[:9], headers, got, text)
+        until(lambda: any("refused" in line and text in line for line in page.log[before:]), 20, "it is logged")
+    with socket.create_connection(("127.0.0.1", page.port), timeout=20) as other:
+        other.sendall(b"\x16\x03\x01 this is no HTTP\r\n\r\n")
+        assert b" 400 " in other.recv(100)
+    # No traceback, and nothing of several lines.
+    assert all(re.match(r"\d{4}-\d\d-\d\d \S+ refused", line) for line in page.log), page.log
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(server, console):
+    page = console(server, "--operate")
+    head = f"POST /api/operate HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nContent-Length: 9\r\n"
+    cookie = f"Cookie: orderwheel-console-{page.port}={page.token}\r\nX-Orderwheel-Console: 1\r\n"
+    slow = []
+    for more in ("", cookie):
+        slow.append(socket.create_connection(("127.0.0.1", page.port), timeout=30))
+        slow[-1].sendall(f"{head}{more}\r\n[".encode())
+    for connection, status in zip(slow, (b"403", b"408")):
+        assert connection.recv(20).split()[1] == status
+        connection.close()
 
 
 def test_only_the_lease_that_was_seen_is_broken(server, console):

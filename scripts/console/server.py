@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import secrets
+import signal
 import socket
 import sys
 import time
@@ -74,6 +75,8 @@ HEADERS = {
 VALUE_MAX = 4096
 #: Seconds that a body may take.
 BODY_S = 5
+#: Connections at once; each page has a few.
+CONNECTIONS_MAX = 200
 log = logging.getLogger("console")
 answer_json = functools.partial(web.json_response, dumps=functools.partial(json.dumps, allow_nan=False))
 
@@ -111,6 +114,8 @@ class Console:
         self.walks = collections.OrderedDict()
         self.stopped = None
         self.told = {}
+        # Those who had the token last are the last of them.
+        self.connections = collections.OrderedDict()
 
     async def ask(self, call, *arguments):
         """Runs something on a thread of the lookups. What the server says is told as it is."""
@@ -196,6 +201,8 @@ class Console:
         if not self._same(request.cookies.get(self.cookie, "")):
             self._refused(request)
             raise web.HTTPForbidden(text="open the address that console.sh printed: it has the token")
+        if request.transport in self.connections:
+            self.connections.move_to_end(request.transport)
         if request.method == "POST":
             origin = request.headers.get("Origin")
             if request.headers.get(HEADER) != "1" or (
@@ -488,6 +495,39 @@ class Console:
             answer = answer[b"outcome"]
         return shown(answer)
 
+    async def serve(self, listener):
+        """Serves until the program is told to end. Accepts by itself: anybody on this machine can open connections
+        without an end, and the page is to be answered all the same."""
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=2)
+        await runner.setup()
+        accepting = asyncio.create_task(self._accept(runner.server, listener))
+        await stop.wait()
+        accepting.cancel()
+        await runner.cleanup()
+
+    async def _accept(self, server, listener):
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+                transport, _ = await loop.connect_accepted_socket(server, connection)
+            except OSError as error:
+                log.warning("a connection was not accepted: %s", error)
+                await asyncio.sleep(1)
+                continue
+            if len(self.connections) >= CONNECTIONS_MAX:
+                self.connections = collections.OrderedDict.fromkeys(
+                    one for one in self.connections if not one.is_closing()
+                )
+            if len(self.connections) >= CONNECTIONS_MAX:
+                # Who has had no answer for the longest time, the page least of all.
+                self.connections.popitem(last=False)[0].abort()
+            self.connections[transport] = None
+
     def app(self):
         app = web.Application(middlewares=[self.guard], client_max_size=65_536)
         app.cleanup_ctx.append(self.watch)
@@ -526,7 +566,7 @@ def main():
         json.dumps({"operate": options.operate, "server": options.socket or f"{options.host}:{options.port}"}),
         flush=True,
     )
-    web.run_app(console.app(), sock=listener, print=None, access_log=None)
+    asyncio.run(console.serve(listener))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -417,6 +418,22 @@ def test_a_body_that_does_not_come_is_not_waited_for(server, console):
     for connection, status in zip(slow, (b"403", b"408")):
         assert connection.recv(20).split()[1] == status
         connection.close()
+
+
+def test_hundreds_of_connections_that_ask_nothing_keep_nobody_out(server, console):
+    page = console(server)
+    silent = []
+    try:
+        for _ in range(800):
+            silent.append(socket.create_connection(("127.0.0.1", page.port), timeout=20))
+            silent[-1].sendall(b"GET / HTTP/1.1\r\n")
+        assert page.ask("/api/queues")[0] == 200
+        descriptors = len(list(Path(f"/proc/{page.process.pid}/fd").iterdir()))
+        assert descriptors < 300, "a limit of 1024 is not near"
+    finally:
+        for connection in silent:
+            connection.close()
+    assert page.ask("/api/queues")[0] == 200 and not page.log, page.log[:3]
 
 
 def test_only_the_lease_that_was_seen_is_broken(server, console):

@@ -11,18 +11,21 @@ console_python() {
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || fail "python3-venv is lacking: apt-get install python3-venv"
   printf '%s\n' "installing what scripts/console/requirements.txt names into $console" >&2
   python3 -m venv "$console"
-  "$console/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+  # Not bin/pip: in a tree that was copied or moved it names the python of the old place.
+  "$console/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$wanted"
   cp "$wanted" "$console/requirements.txt"
 }
 
 # What the page draws with.
 console_node() {
   local wanted=$root/scripts/console/package-lock.json
-  cmp -s "$wanted" "$console/node/package-lock.json" && return 0
+  cmp -s "$wanted" "$console/node/installed" && return 0
   command -v npm >/dev/null || fail "npm is lacking: apt-get install npm"
   printf '%s\n' "installing what scripts/console/package-lock.json names into $console/node" >&2
   mkdir -p "$console/node"
   cp "$root/scripts/console/package.json" "$console/node/"
   cp "$wanted" "$console/node/"
   npm ci --prefix "$console/node" --silent --no-fund --no-audit --ignore-scripts
+  # Last, so that an installation that failed is tried again.
+  cp "$wanted" "$console/node/installed"
 }

@@ -1,6 +1,7 @@
 """scripts/console.sh: the page in a browser, and who may ask it what."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -434,6 +435,23 @@ def test_hundreds_of_connections_that_ask_nothing_keep_nobody_out(server, consol
         for connection in silent:
             connection.close()
     assert page.ask("/api/queues")[0] == 200 and not page.log, page.log[:3]
+
+
+def test_packages_that_could_not_be_had_are_asked_for_again(tmp_path):
+    """Else the page would be served without what it draws with."""
+    (tmp_path / "npm").write_text("#!/bin/sh\necho 'no network' >&2\nexit 1\n")
+    (tmp_path / "npm").chmod(0o755)
+    script = f'root={ROOT} target={tmp_path} && . "$root/scripts/console/lib.sh" && set -e && console_node'
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 1 and "no network" in done.stderr, done
 
 
 def test_only_the_lease_that_was_seen_is_broken(server, console):

@@ -83,8 +83,16 @@ def meant(text):
     )
 
 
+def seconds(text):
+    """Seconds between two looks: what is asked of the servers stays bounded."""
+    if not 0.01 <= float(text) <= 3600:
+        raise ValueError
+    return float(text)
+
+
 def add_options(parser):
-    """The options of redis-cli that say where a server is."""
+    """The options of redis-cli that say where a server is, and how often it is asked."""
+    parser.add_argument("--every", type=seconds, default=2.0, help="seconds between two looks, 0.01 to 3600")
     parser.add_argument("-h", dest="host", default="127.0.0.1")
     parser.add_argument("-p", dest="port", type=int, default=6379)
     parser.add_argument("-s", dest="socket")

@@ -545,7 +545,6 @@ def main():
     parser = argparse.ArgumentParser(prog="console.sh", add_help=False)
     add_options(parser)
     parser.add_argument("--listen", type=int, default=6480)
-    parser.add_argument("--every", type=float, default=2.0)
     parser.add_argument("--operate", action="store_true")
     parser.add_argument("--node", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--help", action="help")

@@ -327,10 +327,16 @@ def once(reader):
             sys.exit(f"top.sh: {problem}")
         if problem or reader.complete():
             break
-    print("\t".join(("queue", *ONCE)))
-    for key, figures in reader.view.rows:
-        print("\t".join((shown(key), *(exact(figures.get(name, "")) for name in ONCE))))
-    sys.stdout.flush()
+    # The form is fixed, whatever the locale is.
+    sys.stdout.reconfigure(encoding="utf-8")
+    try:
+        print("\t".join(("queue", *ONCE)))
+        for key, figures in reader.view.rows:
+            print("\t".join((shown(key), *(exact(figures.get(name, "")) for name in ONCE))))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # As with `| head`: nobody reads on. What is left goes nowhere, else Python complains at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for _, trouble in reader.view.unread:
         print(f"top.sh: not read: {trouble.where}: {trouble.error}", file=sys.stderr)
     if reader.view.too_long:
@@ -344,7 +350,6 @@ def main():
     parser = argparse.ArgumentParser(prog="top.sh", add_help=False)
     add_options(parser)
     parser.add_argument("--once", action="store_true")
-    parser.add_argument("--every", type=float, default=2.0)
     parser.add_argument("--help", action="help")
     options = parser.parse_args()
     # What is wrong stands on the screen, or in the last lines of --once.

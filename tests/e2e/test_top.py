@@ -203,6 +203,34 @@ def test_a_server_that_is_not_there_or_has_no_module_is_said(serve):
     assert (status, said) == (1, "") and error.endswith("this server has no orderwheel\n")
 
 
+def test_a_reader_that_stops_and_a_locale_without_letters_change_nothing(server):
+    with server.client() as client, client.pipeline(transaction=False) as pipe:
+        for number in range(1000):
+            pipe.execute_command("ORDER.SCHEDULE", f"订单{number}", "1", "PX", 600_000)
+        pipe.execute()
+    done = subprocess.run(
+        ["bash", "-c", f'"{TOP}" --once -s "{server.socket}" | head -n 1; exit ${{PIPESTATUS[0]}}'],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.startswith(b"queue\t")
+    done = subprocess.run(
+        [TOP, "--once", "-s", server.socket],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {row["queue"] for row in rows(done.stdout.decode())} == {f"订单{number}" for number in range(1000)}
+
+
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "soon"])
+def test_looks_without_a_pause_are_no_option(every):
+    assert once("--every", every)[0] == 2
+
+
 def test_a_thousand_queues(server):
     with server.client() as client, client.pipeline(transaction=False) as pipe:
         for number in range(1000):

@@ -469,6 +469,11 @@ class Console:
             answer = self._said(
                 act, await self.ask(functools.partial(self.reader.source.execute, key, *command, tries=1))
             )
+        except web.HTTPServiceUnavailable as error:
+            # It may be on its way: a server that hangs does it when it goes on.
+            words = f"{error.text}; unless the server is gone it may be done yet: look before you do it again"
+            log.warning("%s from %s: %s", " ".join(shown(word) for word in command), request.remote, words)
+            raise web.HTTPServiceUnavailable(text=words) from None
         except web.HTTPException as error:
             log.warning("%s from %s: %s", " ".join(shown(word) for word in command), request.remote, error.text)
             raise

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -452,6 +453,23 @@ def test_packages_that_could_not_be_had_are_asked_for_again(tmp_path):
             check=False,
         )
         assert done.returncode == 1 and "no network" in done.stderr, done
+
+
+def test_what_a_server_that_hangs_does_later_is_said(server, console):
+    fill(server)
+    page = console(server, "--operate")
+    until(lambda: page.row("orders"), 20, "it has seen the queue")
+    key = page.key("orders")
+    assert page.operate(act="resume", queue=key)[0] == 200, "it is connected"
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        status, _, text = page.operate(act="pause", queue=key)
+        assert status == 503 and "it may be done yet" in text, text
+        page.logged("it may be done yet")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    reason = lambda: dict(zip(*[iter(server.run("ORDER.STATS", "orders"))] * 2))["pause_reason"]  # noqa: E731
+    until(lambda: reason() == "console", 20, "it is done when the server goes on")
 
 
 def test_only_the_lease_that_was_seen_is_broken(server, console):

@@ -99,7 +99,10 @@ for _, name in ipairs(queues()) do
     reported = reported + 1
     local values, label = {}, 'queue=' .. label_of(name)
     for at = 1, #stats, 2 do values[stats[at]] = stats[at + 1] end
-    for _, field in ipairs(FIELDS) do put('orderwheel_queue_' .. field, values[field], label) end
+    for _, field in ipairs(FIELDS) do
+      -- An older module lacks some.
+      if values[field] then put('orderwheel_queue_' .. field, values[field], label) end
+    end
   end
 end
 put('orderwheel_queues_reported', reported)

@@ -89,6 +89,14 @@ def test_no_more_queues_are_reported_than_the_settings_say(server):
     assert queues_in(said) == ["soon"] and said["orderwheel_queue_orders;queue=soon"] == 0
 
 
+def test_a_field_that_the_module_lacks_takes_no_other_away(server):
+    """Fields of a newer module while an older one runs, or one that was written wrong: all others are there."""
+    server.run("ORDER.SCHEDULE", "orders", 1, "PX", 0)
+    assert collect(server, SCRIPT.replace("'scheduled', ", "'scheduled', 'of_tomorrow', ", 1)).keys() == (
+        collect(server).keys()
+    )
+
+
 def test_the_scan_is_bounded(server):
     with server.client() as client:
         client.execute_command("ORDER.SCHEDULE", "orders", 1, "PX", 600_000)

@@ -15,8 +15,14 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-case ${1:-} in -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; -*) fail "no such option: $1" ;; esac
 out=${1:-$target/packages}
+# Before minutes of building.
+mkdir -p "$out" || fail "$out can not be made"
+[ -w "$out" ] || fail "$out can not be written to"
+if [ -n "$(git -C "$root" status --porcelain -- src docs scripts '*.md' 'Cargo.*' LICENSE redis.conf.example 2>/dev/null)" ]; then
+  say "package: there are changes that are not committed: these are not the bytes of that commit" >&2
+fi
 "$root/scripts/setup.sh"
 for tool in dpkg-deb objdump strip python3; do
   command -v "$tool" >/dev/null || fail "$tool is lacking: apt-get install dpkg binutils python3"
@@ -93,7 +99,6 @@ END
 (cd "$stage/deb" && find usr -type f | sort | xargs md5sum >DEBIAN/md5sums)
 chmod 644 "$stage/deb/DEBIAN"/*
 find "$stage" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-mkdir -p "$out"
 dpkg-deb --root-owner-group --build -Zxz "$stage/deb" "$out/orderwheel_${version}_$arch.deb" >/dev/null
 
 # --- the tarball ---------------------------------------------------------------------

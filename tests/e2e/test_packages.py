@@ -94,6 +94,36 @@ def test_packages_are_the_same_when_built_elsewhere(packages, tmp_path):
         env={**os.environ, "RUNNER_TEMP": str(tmp_path / "else where")})
 
 
+def test_what_can_not_be_packed_or_compared_is_said_before_it_is_built(tmp_path):
+    """The script up to its setup, in a clone of its own."""
+    clone = tmp_path / "clone"
+    (clone / "scripts").mkdir(parents=True)
+    script = (ROOT / "scripts/package.sh").read_text()
+    before, setup, _ = script.partition('"$root/scripts/setup.sh"')
+    assert setup and "cargo" in script and "cargo build" not in before
+    (clone / "scripts/package.sh").write_text(before)
+    shutil.copy(ROOT / "scripts/lib.sh", clone / "scripts")
+
+    def says(*words):
+        return subprocess.run(["bash", clone / "scripts/package.sh", *words], capture_output=True, text=True, check=False,
+                              cwd=tmp_path, env={**os.environ, "CARGO_TARGET_DIR": str(tmp_path / "target")})
+
+    wrong = says("--bogus")
+    assert wrong.returncode != 0 and "no such option: --bogus" in wrong.stderr
+    (tmp_path / "file").touch()
+    wrong = says("file")
+    assert wrong.returncode != 0 and "can not be made" in wrong.stderr
+    run("git", "init", "-q", cwd=clone)
+    run("git", "add", ".", cwd=clone)
+    run("git", "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "x", cwd=clone)
+    done = says("out")
+    assert done.returncode == 0 and not done.stderr
+    (clone / "packages").touch()
+    assert not says("out").stderr, "nothing that is packed"
+    (clone / "scripts/more").touch()
+    assert "changes that are not committed" in says("out").stderr
+
+
 def test_where_git_tells_no_time_package_says_so(tmp_path):
     """The part of the script before it builds, in a folder that is no clone."""
     script = (ROOT / "scripts/package.sh").read_text()

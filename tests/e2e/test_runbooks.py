@@ -207,6 +207,24 @@ def test_dead_letters(server):
     assert stat(server, "dead") == 0
 
 
+def test_a_dead_order_among_many_others_is_found_as_the_page_says(server, root):
+    """The first answer shows none: whoever stops there takes the queue for a sound one."""
+    rule = "If the first line of its answer is not `0`, ask again with that number"
+    assert rule in (root / PAGE).read_text()
+    schedule(server, "sick")
+    [[order, fence, *_]] = claim(server)
+    server.run("ORDER.NACK", "orders", order, fence, "DEAD", "ERROR", "card service: 500")
+    with server.client() as client:
+        for first in range(0, 40_000, 1_000):
+            words = [word for number in range(first, first + 1_000) for word in (number, LONG)]
+            client.execute_command("ORDER.MSCHEDULE", "orders", "PX", 1_000, *words)
+    see, cursor, seen = blocks(PAGE, "sh", "Dead letters")[0], "0", []
+    while not seen or cursor != "0":
+        seen.append(typed(see.replace(" 0 ", f" {cursor} "), server))
+        cursor = seen[-1].split()[0]
+    assert len(seen) > 1 and sum("card service: 500" in said for said in seen) == 1
+
+
 def test_memory_full(serve):
     server = serve("maxmemory 4gb", "maxmemory-policy allkeys-lru", port=True)
     see, mend = (lines("Memory full", number) for number in range(2))

@@ -8,13 +8,16 @@ which must grow per order, and which of several claimable orders a CLAIM takes.
 import copy
 import os
 import time
+from collections import Counter
 
 #: Below this all numbers stay.
 LIMIT = 2**52
 #: What a lease may differ from the asked one: the time between asking and reading, on a busy machine.
 SLACK_MS = 120_000
 DEFAULTS = {b"max-attempts": 250, b"max-leased": 0, b"transitions": b"all"}
-#: A rule that the model gets wrong on purpose, to see that the comparison bites.
+#: Rules that the model can get wrong, to see that the comparison bites, and the one that it does.
+WRONG_RULES = ("move-keeps-attempt", "untried-counts", "exists-after-leased", "late-fence-is-stale", "copy-keeps-session",
+               "release-refunds-try")
 WRONG = os.environ.get("ORDERWHEEL_BLACKBOX_WRONG", "")
 
 
@@ -115,9 +118,9 @@ class Queue:
 class Model:
     """All keys of a server: dbs[number][key]."""
 
-    def __init__(self):
+    def __init__(self, outcomes=None):
         self.dbs = [{}, {}]
-        self.unsure = set()
+        self.outcomes = Counter() if outcomes is None else outcomes
 
     # What is there.
 
@@ -133,7 +136,8 @@ class Model:
     def sweep(self):
         """Empty queues are gone."""
         for db in self.dbs:
-            for key in [key for key, queue in db.items() if isinstance(queue, Queue) and not queue.orders and not queue.settings]:
+            for key in [key for key, queue in db.items() if isinstance(queue, Queue) and not queue.orders and not queue.settings
+                        and not queue.paused]:
                 del db[key]
 
     def lapse(self, queue, id_):
@@ -241,7 +245,7 @@ class Model:
             if flag not in ("XX", "UPSERT") or not o.get("from") or order.status not in o["from"]:
                 return b"FINISHED", order
         elif not reserved and flag in (None, "NX"):
-            return b"EXISTS", order
+            return b"LEASED" if WRONG == "exists-after-leased" and order.live() else b"EXISTS", order
         if "fence" in o and not fence_holds:
             return b"STALE", order
         if order.live() and "fence" not in o:
@@ -257,14 +261,15 @@ class Model:
         if order.deadline is not None and not order.finished:
             if o.get("cmp") == "GT" and o["at"] <= order.deadline or o.get("cmp") == "LT" and o["at"] >= order.deadline:
                 return b"UNCHANGED", order
-        if WRONG == "move-keeps-attempt":
-            o = o | {"attempt": order.attempt}
         if order.finished:
             order.finished, order.result, order.owner, order.finished_deadline, order.fp = False, None, None, -1, None
-        order.deadline, order.attempt, order.dead, order.retry_at, order.error = o["at"], o.get("attempt", 0), False, None, None
+        tries = order.attempt
+        order.deadline, order.attempt, order.dead, order.retry_at, order.error = o["at"], 0, False, None, None
         order.status = o.get("status", order.status)
         order.payload = o.get("payload", order.payload)
-        if not fence_holds or order.grant.kind == b"claim":
+        if WRONG == "move-keeps-attempt":
+            order.attempt = tries
+        if not (fence_holds and order.grant.kind == b"lock" and order.grant.live):
             order.grant = None
         order.written()
         return b"OK", order
@@ -394,7 +399,7 @@ class Model:
             return b"MISSING", None
         if order.finished:
             return b"FINISHED", order
-        if order.grant is None or order.grant.fence != o["fence"]:
+        if order.grant is None or order.grant.fence != o["fence"] or WRONG == "late-fence-is-stale" and not order.live():
             return b"STALE", order
         if not self.may(queue, order, o):
             return b"STATE", order
@@ -421,7 +426,7 @@ class Model:
             return b"STATE", order
         last = order.grant.last
         order.grant = None
-        if o.get("untried"):
+        if o.get("untried") and WRONG != "untried-counts":
             order.attempt -= 1
         order.dead = bool(o.get("dead") or last and not o.get("untried"))
         order.retry_at = None
@@ -548,6 +553,8 @@ class Model:
         ids = [id_ for id_, order in queue.orders.items() if order.live() and order.grant.owner == o["owner"]]
         same("release", [len(ids), 0], got)
         for id_ in ids:
+            if WRONG == "release-refunds-try":
+                queue.orders[id_].attempt -= 1
             self.lapse(queue, id_)
 
     # Batches.
@@ -725,7 +732,7 @@ class Model:
         """COPY and RESTORE: the same queue, bound to no connection."""
         new = copy.deepcopy(queue)
         for order in new.orders.values():
-            if order.grant:
+            if order.grant and WRONG != "copy-keeps-session":
                 order.grant.session = 0
         return new
 
@@ -772,6 +779,11 @@ class Model:
         """One command and its answer; raises Differs."""
         if isinstance(got, Exception) and command.name not in ("error", "rename"):
             raise Differs(f"expected an answer, got the error {got!r}")
+        outcomes = [got] if isinstance(got, (bytes, dict)) else got if isinstance(got, list) else []
+        for outcome in outcomes:
+            outcome = outcome.get(b"outcome") if isinstance(outcome, dict) else outcome
+            if isinstance(outcome, bytes) and outcome.isupper() and len(outcome) < 10:
+                self.outcomes[f"{command.name} {outcome.decode()}"] += 1
         getattr(self, "do_" + command.name)(command.key, command.options, got)
         self.sweep()
 

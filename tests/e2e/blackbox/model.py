@@ -6,6 +6,7 @@ which must grow per order, and which of several claimable orders a CLAIM takes.
 """
 
 import copy
+import fnmatch
 import os
 import time
 from collections import Counter
@@ -58,11 +59,19 @@ class Grant:
 class Order:
     """One record."""
 
+    clock = 0
+
     def __init__(self):
         self.deadline, self.status, self.payload = None, b"", None
         self.rev, self.floor, self.attempt = None, 0, 0
         self.grant, self.dead, self.retry_at, self.error = None, False, None, None
         self.finished, self.result, self.owner, self.finished_deadline, self.fp = False, None, None, -1, None
+        self.due()
+
+    def due(self):
+        """From now on it may be claimed, after all that might be before."""
+        Order.clock += 1
+        self.place = Order.clock
 
     def live(self):
         """Whether somebody holds it."""
@@ -136,7 +145,7 @@ class Model:
     def sweep(self):
         """Empty queues are gone."""
         for db in self.dbs:
-            for key in [key for key, queue in db.items() if isinstance(queue, Queue) and not queue.orders and not queue.settings
+            for key in [key for key, queue in db.items() if not queue.orders and not queue.settings
                         and not queue.paused]:
                 del db[key]
 
@@ -144,23 +153,21 @@ class Model:
         """A live lease ends as if its time had come."""
         order = queue.orders[id_]
         order.grant.live, order.grant.session = False, 0
+        order.due()
         if order.deadline is None:
             del queue.orders[id_]
 
     def lapse_session(self, client):
         """A connection has closed; the (key, id) whose leases end."""
         found = []
-        for key, queue in self.dbs[0].items():
-            if isinstance(queue, Queue):
+        for number, db in enumerate(self.dbs):
+            for key, queue in db.items():
                 for id_, order in list(queue.orders.items()):
                     if order.live() and order.grant.session == client:
                         self.lapse(queue, id_)
-                        found.append((key, id_))
-        for queue in self.dbs[1].values():
-            if isinstance(queue, Queue):
-                for id_, order in list(queue.orders.items()):
-                    if order.live() and order.grant.session == client:
-                        self.lapse(queue, id_)
+                        # Which of several comes first is the server's business.
+                        order.place = None
+                        found += [(key, id_)] if number == 0 else []
         self.sweep()
         return found
 
@@ -169,9 +176,7 @@ class Model:
         for db in self.dbs:
             for queue in db.values():
                 if isinstance(queue, Queue):
-                    for order in queue.orders.values():
-                        if order.grant:
-                            order.grant.session = 0
+                    self.loaded(queue)
 
     # Comparison.
 
@@ -269,6 +274,7 @@ class Model:
         order.payload = o.get("payload", order.payload)
         if WRONG == "move-keeps-attempt":
             order.attempt = tries
+        order.due()
         if not (fence_holds and order.grant.kind == b"lock" and order.grant.live):
             order.grant = None
         order.written()
@@ -378,6 +384,9 @@ class Model:
         if not isinstance(got, list):
             raise Differs(f"expected {count} rows of {can}, got {got!r}")
         same("rows", count, len(got))
+        first = sorted(place for id_ in can if (place := queue.orders[id_].place))
+        taken = [place for row in got if row[0] in can and (place := queue.orders[row[0]].place)]
+        same(f"CLAIM: in the order in which they became claimable {[(i, queue.orders[i].place) for i in can]}", first[:len(taken)], taken)
         for row in got:
             if row[0] not in can:
                 raise Differs(f"{row[0]!r} is not claimable; those are {can}")
@@ -426,6 +435,7 @@ class Model:
             return b"STATE", order
         last = order.grant.last
         order.grant = None
+        order.due()
         if o.get("untried") and WRONG != "untried-counts":
             order.attempt -= 1
         order.dead = bool(o.get("dead") or last and not o.get("untried"))
@@ -535,6 +545,7 @@ class Model:
             elif order.grant.last:
                 order.dead = True
         order.grant = None
+        order.due()
         return order
 
     def do_break(self, key, o, got):
@@ -556,6 +567,9 @@ class Model:
             if WRONG == "release-refunds-try":
                 queue.orders[id_].attempt -= 1
             self.lapse(queue, id_)
+            order = queue.orders.get(id_)
+            if order and len(ids) > 1:
+                order.place = None
 
     # Batches.
 
@@ -648,6 +662,8 @@ class Model:
         rows = []
         for id_, order in self.queue(key).orders.items():
             owner = order.grant.owner if order.live() else None
+            if "match" in o and not fnmatch.fnmatchcase(id_.decode("latin1"), o["match"].decode("latin1")):
+                continue
             if o.get("state", order.state()) == order.state() and o.get("status", order.status) == order.status \
                     and ("owner" not in o or o["owner"] == owner):
                 rows.append([id_, order.state(), order.status, -1 if order.deadline is None else order.deadline, owner,
@@ -708,6 +724,10 @@ class Model:
                 if order.state() == b"dead":
                     order.attempt = 0
                 order.grant, order.dead, order.retry_at = None, False, None
+                order.due()
+                if "ids" not in o:
+                    # The order among those that one command brings back goes by times that the model does not know.
+                    order.place = None
                 order.written()
         left = len(ids) - moved if "ids" in o else sum(order.state() in states for order in queue.orders.values())
         same("REQUEUE", [moved, left], got)
@@ -731,10 +751,15 @@ class Model:
     def copied(self, queue):
         """COPY and RESTORE: the same queue, bound to no connection."""
         new = copy.deepcopy(queue)
-        for order in new.orders.values():
+        self.loaded(new)
+        return new
+
+    def loaded(self, queue):
+        """Came from a file: bound to no connection, and to be claimed in the order of times that the model does not know."""
+        for order in queue.orders.values():
+            order.place = None
             if order.grant and WRONG != "copy-keeps-session":
                 order.grant.session = 0
-        return new
 
     def do_copy(self, key, o, got):
         """COPY, with or without REPLACE."""

@@ -6,6 +6,13 @@ from blackbox import model, words
 from blackbox.run import crc64, fuzz, quoted
 
 SECONDS = 15
+#: Answers that are frequent: some hundreds each in this time.
+OUTCOMES = [f"{command} {word}" for command, words_ in {
+    "schedule": "OK EXISTS MISSING UNCHANGED LEASED FINISHED STATE STALE", "finish": "OK LEASED FINISHED MISSING STATE STALE",
+    "status": "OK MISSING LEASED STATE STALE", "ack": "OK STALE FINISHED MISSING STATE", "nack": "OK STALE FINISHED MISSING STATE",
+    "lock": "OK HELD BUSY EXPIRED FINISHED MISSING", "renew": "OK GONE MISSING", "unlock": "OK GONE MISSING", "break": "OK GONE MISSING",
+    "mschedule": "OK EXISTS FINISHED", "mfinish": "OK FINISHED MISSING LEASED", "mack": "OK STALE", "mnack": "OK STALE", "mrenew": "OK GONE",
+}.items() for word in words_.split()]
 
 
 def run(tmp_path, seed):
@@ -18,9 +25,11 @@ def run(tmp_path, seed):
 def test_the_server_answers_as_the_page_says(tmp_path):
     status, said = run(tmp_path, 20261)
     assert status == 0, said
-    # All kinds of commands were sent.
+    # All kinds of commands were sent, and answered in many ways.
     for name in words.Words.WEIGHTS:
         assert f"{name.replace('bad', 'error')} " in said, said
+    for outcome in OUTCOMES:
+        assert f" {outcome} " in said, f"no answer was {outcome}\n{said}"
 
 
 @pytest.mark.parametrize("wrong", model.WRONG_RULES)

@@ -15,10 +15,10 @@ from collections import Counter
 LIMIT = 2**52
 #: What a lease may differ from the asked one: the time between asking and reading, on a busy machine.
 SLACK_MS = 120_000
-DEFAULTS = {b"max-attempts": 250, b"max-leased": 0, b"transitions": b"all"}
+DEFAULTS = {b"max-attempts": 250, b"max-leased": 0, b"transitions": b""}
 #: Rules that the model can get wrong, to see that the comparison bites, and the one that it does.
 WRONG_RULES = ("move-keeps-attempt", "untried-counts", "exists-after-leased", "late-fence-is-stale", "copy-keeps-session",
-               "release-refunds-try")
+               "release-refunds-try", "newest-first")
 WRONG = os.environ.get("ORDERWHEEL_BLACKBOX_WRONG", "")
 
 
@@ -54,6 +54,7 @@ class Grant:
         self.owner, self.kind, self.last, self.fp, self.session = owner, kind, last, fp, session
         self.fence, self.live, self.holds = None, True, 1
         self.end = now() + lease
+        self.cap = float("inf")
 
 
 class Order:
@@ -121,7 +122,7 @@ class Queue:
     def allows(self, old, new):
         """Whether the status may change so."""
         rules = self.get(b"transitions")
-        return old == new or rules == b"all" or old + b">" + new in rules.split(b" ")
+        return old == new or not rules or old + b">" + new in rules.split(b" ")
 
 
 class Model:
@@ -385,6 +386,8 @@ class Model:
             raise Differs(f"expected {count} rows of {can}, got {got!r}")
         same("rows", count, len(got))
         first = sorted(place for id_ in can if (place := queue.orders[id_].place))
+        if WRONG == "newest-first":
+            first.reverse()
         taken = [place for row in got if row[0] in can and (place := queue.orders[row[0]].place)]
         same(f"CLAIM: in the order in which they became claimable {[(i, queue.orders[i].place) for i in can]}", first[:len(taken)], taken)
         for row in got:
@@ -464,6 +467,9 @@ class Model:
         """The outcome, and the order after it."""
         order = queue.orders.get(o["id"])
         new = Grant(o["owner"], b"lock", o["lease"], fp=o.get("fp"), session=o.get("session", 0))
+        if "max" in o:
+            new.cap = now() + o["max"]
+            new.end = min(new.end, new.cap)
         if order is None or o.get("xx") and order.state() == b"reserved":
             if o.get("xx"):
                 return b"MISSING", order
@@ -481,7 +487,7 @@ class Model:
                 return b"BUSY", order
             if o.get("reentrant"):
                 grant.holds += 1
-            grant.end = max(grant.end, new.end)
+            grant.end = max(grant.end, min(now() + o["lease"], grant.cap))
             if o.get("session"):
                 grant.session = o["session"]
             order.written(False)
@@ -512,7 +518,7 @@ class Model:
         """The outcome."""
         outcome = self.decide_held(order, o)
         if outcome == b"OK":
-            new = now() + o["lease"]
+            new = min(now() + o["lease"], order.grant.cap)
             order.grant.end = min(order.grant.end, new) if o.get("lt") else max(order.grant.end, new)
             if o.get("session"):
                 order.grant.session = o["session"]
@@ -657,12 +663,16 @@ class Model:
             same(f"NEXT: {id_!r}", [b"scheduled", deadline], [order and order.state(), order and order.deadline])
         same("NEXT: each once", len(got), len({row[0] for row in got}))
 
+    def matches(self, id_, o):
+        """MATCH, in the part of its rules that Python shares."""
+        return "match" not in o or fnmatch.fnmatchcase(id_.decode("latin1"), o["match"].decode("latin1"))
+
     def scan_rows(self, key, o):
         """What a whole iteration of SCAN finds."""
         rows = []
         for id_, order in self.queue(key).orders.items():
             owner = order.grant.owner if order.live() else None
-            if "match" in o and not fnmatch.fnmatchcase(id_.decode("latin1"), o["match"].decode("latin1")):
+            if not self.matches(id_, o):
                 continue
             if o.get("state", order.state()) == order.state() and o.get("status", order.status) == order.status \
                     and ("owner" not in o or o["owner"] == owner):
@@ -700,6 +710,10 @@ class Model:
 
     def do_config(self, key, o, got):
         """ORDER.CONFIG SET and RESET."""
+        if o.get("get"):
+            want = DEFAULTS | self.queue(key).settings
+            fields("CONFIG GET", {name: str(value).encode() if isinstance(value, int) else value for name, value in want.items()}, got)
+            return
         same("CONFIG", b"OK", got)
         if "set" in o:
             self.queue(key, True).settings.update(o["set"])
@@ -715,7 +729,8 @@ class Model:
             states, ids = (b"dead", b"retrying"), o["ids"]
         else:
             states = (o.get("state", b"dead"),)
-            ids = [id_ for id_, order in queue.orders.items() if o.get("status", order.status) == order.status]
+            ids = [id_ for id_, order in queue.orders.items()
+                   if o.get("status", order.status) == order.status and self.matches(id_, o)]
         moved = 0
         for id_ in ids:
             order = queue.orders.get(id_)
@@ -736,7 +751,7 @@ class Model:
         """ORDER.PURGE without COUNT."""
         queue = self.queue(key)
         ids = [id_ for id_, order in queue.orders.items() if order.state() == o["state"] and not order.live()
-               and o.get("status", order.status) == order.status]
+               and o.get("status", order.status) == order.status and self.matches(id_, o)]
         for id_ in ids:
             del queue.orders[id_]
         same("PURGE", [len(ids), sum(order.state() == o["state"] for order in queue.orders.values())], got)

@@ -13,7 +13,7 @@ import redis
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from blackbox.model import Differs, Model, same  # noqa: E402
-from blackbox.words import IDS, KEYS, OWNERS, STATES, STATUSES, Command, Words  # noqa: E402
+from blackbox.words import IDS, KEYS, MATCHES, OWNERS, STATES, STATUSES, Command, Words  # noqa: E402
 from support.server import CRASH, Server  # noqa: E402
 
 #: Nothing changes by the clock while a run lasts.
@@ -175,7 +175,7 @@ class Fuzzer:
         answer = self.random.choice(self.connections).ask(*argv)
         if command.name in FIELDS and isinstance(answer, list):
             answer = dict(zip(FIELDS[command.name], answer))
-        elif command.name in ("get", "stats") and isinstance(answer, list):
+        elif (command.name in ("get", "stats") or command.options.get("get")) and isinstance(answer, list):
             answer = dict(zip(answer[::2], answer[1::2]))
         self.check(command, answer)
 
@@ -285,7 +285,7 @@ class Fuzzer:
 
     def filters(self):
         """Some of SCAN's options, as the model and as the server reads them."""
-        values = {"state": STATES, "status": STATUSES, "owner": OWNERS, "match": [b"*", b"[1-4]", b"?", b"*9", b"x*x", b"nobody"]}
+        values = {"state": STATES, "status": STATUSES, "owner": OWNERS, "match": MATCHES}
         o = {name: self.random.choice(some) for name, some in values.items() if self.random.random() < 0.3}
         return o, [word for name, value in o.items() for word in (name.upper(), value)]
 
@@ -324,7 +324,7 @@ class Fuzzer:
         for line in info.decode().splitlines():
             if "panic" in line and not line.endswith(":0"):
                 raise Differs(line)
-        if not b"panic" in info:
+        if b"panic" not in info:
             raise Differs("INFO orderwheel counts no panics")
         deadline = time.monotonic() + 30
         while (after := self.memory()) > (self.base or after) + 500_000:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from .model import now
 
 HOUR = 3_600_000
-#: Each way to write a lease of N hours.
 KEYS = [b"q0", b"q1", b"q2"]
 IDS = [b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8", b"order:9", b"x" * 255, b"a\0b\r\n", b"\xff\xfe\x80", b"*?[a]", b" "]
 STATUSES = [b"", b"unpaid", b"paid", b"closed", b"\xc3\x28\0", b"s" * 32]
 OWNERS = [b"w1", b"w2", b"pay:9", b"o" * 128, b"\0\xff"]
 BYTES = [b"", b"{}", b"\0\1\2\xff" * 9, b"p" * 3000]
 STATES = [b"scheduled", b"expired", b"leased", b"retrying", b"dead", b"finished", b"reserved"]
+MATCHES = [b"*", b"[1-4]", b"?", b"*9", b"x*x", b"nobody"]
 TRANSITIONS = [b"unpaid>paid unpaid>closed paid>closed", b"paid>unpaid"]
 
 
@@ -292,6 +292,9 @@ class Words:
         self.lease(groups, o)
         self.flag(groups, o, b"REENTRANT", 0.3)
         self.flag(groups, o, b"XX", 0.2)
+        if self.chance(0.2):
+            o["max"] = self.pick([HOUR, 2 * HOUR])
+            groups.append([b"MAX", self.number(o["max"])])
         self.value(groups, o, b"FP", [b"f1", b"f" * 64], 0.3)
         session = self.session(groups, o)
         return Command("lock", key, [b"ORDER.LOCK", key, o["id"], o["owner"], *self.shuffled(groups)], o, session=session)
@@ -361,7 +364,9 @@ class Words:
         return Command("resume", key, [b"ORDER.RESUME", key])
 
     def make_config(self, key):
-        """ORDER.CONFIG SET and RESET."""
+        """ORDER.CONFIG GET, SET and RESET."""
+        if self.chance(0.2):
+            return Command("config", key, [b"ORDER.CONFIG", key, b"GET"], {"get": True})
         if self.chance(0.5):
             if self.chance(0.5):
                 return Command("config", key, [b"ORDER.CONFIG", key, b"RESET"])
@@ -380,6 +385,7 @@ class Words:
         o, groups = {}, []
         self.value(groups, o, b"STATE", [b"dead", b"retrying"], 0.6)
         self.value(groups, o, b"STATUS", STATUSES, 0.3)
+        self.value(groups, o, b"MATCH", MATCHES, 0.3)
         return Command("requeue", key, [b"ORDER.REQUEUE", key, *self.shuffled(groups)], o)
 
     def make_purge(self, key):
@@ -387,6 +393,7 @@ class Words:
         o, groups = {"state": self.pick(STATES)}, []
         groups.append([b"STATE", o["state"]])
         self.value(groups, o, b"STATUS", STATUSES, 0.6)
+        self.value(groups, o, b"MATCH", MATCHES, 0.4)
         return Command("purge", key, [b"ORDER.PURGE", key, *self.shuffled(groups)], o)
 
     def make_exists(self, key):

@@ -61,6 +61,8 @@ class Order:
     """One record."""
 
     clock = 0
+    #: The command that is being decided, for the report.
+    doing = ""
 
     def __init__(self):
         self.deadline, self.status, self.payload = None, b"", None
@@ -73,6 +75,7 @@ class Order:
         """From now on it may be claimed, after all that might be before."""
         Order.clock += 1
         self.place = Order.clock
+        self.why = Order.doing
 
     def live(self):
         """Whether somebody holds it."""
@@ -389,7 +392,8 @@ class Model:
         if WRONG == "newest-first":
             first.reverse()
         taken = [place for row in got if row[0] in can and (place := queue.orders[row[0]].place)]
-        same(f"CLAIM: in the order in which they became claimable {[(i, queue.orders[i].place) for i in can]}", first[:len(taken)], taken)
+        same(f"CLAIM: in the order in which they became claimable "
+             f"{[(id_, queue.orders[id_].place, queue.orders[id_].why) for id_ in can]}", first[:len(taken)], taken)
         for row in got:
             if row[0] not in can:
                 raise Differs(f"{row[0]!r} is not claimable; those are {can}")
@@ -574,7 +578,8 @@ class Model:
                 queue.orders[id_].attempt -= 1
             self.lapse(queue, id_)
             order = queue.orders.get(id_)
-            if order and len(ids) > 1:
+            if order:
+                # Among themselves by the ends of their leases, and after what falls due in the same millisecond.
                 order.place = None
 
     # Batches.
@@ -819,6 +824,7 @@ class Model:
         """One command and its answer; raises Differs."""
         if isinstance(got, Exception) and command.name not in ("error", "rename"):
             raise Differs(f"expected an answer, got the error {got!r}")
+        Order.doing = f"{now()}: {b' '.join(command.argv)[:160]!r}"
         outcomes = [got] if isinstance(got, (bytes, dict)) else got if isinstance(got, list) else []
         for outcome in outcomes:
             outcome = outcome.get(b"outcome") if isinstance(outcome, dict) else outcome

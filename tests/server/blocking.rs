@@ -137,7 +137,8 @@ fn the_lease_starts_at_the_grant() {
     std::thread::sleep(Duration::from_millis(100));
     due(&mut c, "q", "1");
     let rows = client.read().claims();
-    assert_eq!(rows[0].lease_ms, 30_000);
+    // What is left when the answer is written.
+    assert!((29_900..=30_000).contains(&rows[0].lease_ms), "{rows:?}");
     assert!(c.order("q", "1").int("lease_ms") > 29_000);
 }
 

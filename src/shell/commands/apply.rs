@@ -80,10 +80,12 @@ fn carry_out(call: &Call<'_>, ask: &Apply<'_>) -> Result<(), Error> {
     if !decided && !settings::apply_from_clients() {
         return Err(Error::ApplyNotAllowed);
     }
-    let loading = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING) != 0;
+    let flags = ctx.flags() & (flag::LOADING | flag::ASYNC_LOADING);
+    let loading = flags != 0;
     let effects = match codec::decode(ask.version, ask.effects) {
         Ok(effects) => effects,
-        Err(error) if loading => give_up(&error),
+        // Beside a load that is asynchronous clients are served: theirs is an error.
+        Err(error) if flags == flag::LOADING => give_up(&error),
         Err(error) => return Err(error),
     };
     let defaults = settings::defaults();

@@ -219,9 +219,11 @@ class Shop:
 
     def settle(self, link, queue, owner, acked, said):
         """What MACK did. Where it was asked twice, the record says who has closed the order."""
+        # Of the MACK: what is asked below is another question.
+        asked_twice = link.asked_twice
         for (order, _), outcome in zip(acked, said, strict=True):
             self.ledger.counts[f"ack {outcome}"] += 1
-            if outcome == "FINISHED" and link.asked_twice:
+            if outcome == "FINISHED" and asked_twice:
                 record = link.ask("ORDER.GET", queue, order)
                 outcome = "OK" if record and record["status"] == "closed" and record["owner"] == owner else outcome
             if outcome == "OK" and order not in link.done:
